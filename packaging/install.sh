@@ -1,16 +1,16 @@
 #!/bin/sh
-# Installs Angelia from files that `cargo xtask dist` has built.
+# Installs Angelia from files built by `cargo xtask dist`.
 #
 #   sh install.sh [BASE_URL]       install, or replace an older version
-#   sh install.sh --uninstall      remove what it has installed
+#   sh install.sh --uninstall      remove everything it installed
 #
 # BASE_URL is where SHA256SUMS and the archives are: a folder, or a file://, https:// or loopback
-# http:// address. By default it is the folder of this script. Everything goes below
+# http:// address. It defaults to the folder of this script. Everything goes below
 # ${PREFIX:-$HOME/.local}; nothing else on the machine is changed.
 set -eu
 umask 022
 
-# The public key that the sums are signed with. `cargo xtask dist` fills it in.
+# The public key for the signature of the checksums. `cargo xtask dist` fills it in.
 public_key=''
 
 fail() {
@@ -23,7 +23,8 @@ has() {
     command -v "$1" >/dev/null 2>&1
 }
 
-# Prints the folder or address without its last slash, and refuses what could be changed on the way.
+# Prints the folder or address without a trailing slash, and refuses addresses that could be
+# tampered with.
 resolve_base() {
     case $1 in
     file://*) printf '%s\n' "${1#file://}" ;;
@@ -73,16 +74,16 @@ find_triple() {
     esac
 }
 
-# Checks the signature of the sums, and sets `checked` to what can be said about the archive.
+# Checks the signature of the checksums, and sets `checked` to what was verified about the archive.
 check_signature() {
     if [ -z "$public_key" ]; then
         checked="its SHA-256 sum; this copy of install.sh carries no key, so the signature was not checked"
     elif ! has minisign; then
         checked="its SHA-256 sum; minisign is not installed, so the signature was not checked"
     else
-        fetch SHA256SUMS.minisig || fail "$base has no SHA256SUMS.minisig" "the files are not complete, or not from where this script comes"
+        fetch SHA256SUMS.minisig || fail "$base has no SHA256SUMS.minisig" "the files are incomplete, or come from a different source than this script"
         minisign -V -q -P "$public_key" -m "$work/SHA256SUMS" -x "$work/SHA256SUMS.minisig" >/dev/null ||
-            fail "the signature of SHA256SUMS does not fit the key in this script; nothing was installed" \
+            fail "the signature of SHA256SUMS does not match the key in this script; nothing was installed" \
                 "do not use these files; get install.sh and the archives from the same source"
         checked="its SHA-256 sum and the minisign signature"
     fi
@@ -97,8 +98,8 @@ remove_installed() {
     rmdir "$prefix/share/angelia" "$prefix/libexec/angelia/hermes" "$prefix/libexec/angelia" 2>/dev/null || :
 }
 
-# Moves the unpacked files below the prefix, and removes what only the version before had. A rename
-# replaces the program even while it runs.
+# Moves the unpacked files below the prefix, and removes files that only the previous version had. A
+# rename replaces the program even while it runs.
 place_files() {
     (cd "$1" && find . \( -type f -o -type l \) -print | sed 's|^\./||' | sort) >"$work/files"
     while IFS= read -r path; do
@@ -116,7 +117,7 @@ place_files() {
     cp "$work/files" "$manifest"
 }
 
-# How a person starts the program from here.
+# Prints how to start the program from here.
 command_name() {
     case ":$PATH:" in
     *":$prefix/bin:"*) echo angelia ;;
@@ -148,7 +149,7 @@ case ${1:-} in
 ?*) base=$(resolve_base "$1") ;;
 *)
     here=$(dirname "$0")
-    [ -f "$here/SHA256SUMS" ] || fail "there is no release beside this script" "name its folder or address: sh install.sh BASE_URL"
+    [ -f "$here/SHA256SUMS" ] || fail "there is no release next to this script" "name its folder or address: sh install.sh BASE_URL"
     base=$here
     ;;
 esac
@@ -158,7 +159,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-fetch SHA256SUMS || fail "cannot get SHA256SUMS from $base" "it must be a folder that cargo xtask dist has filled, or its address"
+fetch SHA256SUMS || fail "cannot get SHA256SUMS from $base" "it must be a folder filled by cargo xtask dist, or its address"
 check_signature
 line=$(grep "  angelia-[^/]*-$triple\.tar\.gz\$" "$work/SHA256SUMS" | tail -n 1) || :
 [ -n "$line" ] || fail "$base has no archive for $triple" "build one: cargo xtask dist $triple"

@@ -3,8 +3,8 @@
 
     python3 packaging/record-terminal.py PROGRAM docs/images/terminal.svg
 
-It types into a real terminal (tmux, with a home of its own), waits for what the program answers, reads
-the screen with its colours, and draws it. Needs Python 3 and tmux, nothing else.
+It types into a real terminal (tmux, with its own home), waits for the program's output, reads the screen
+with its colours, and draws it. Needs only Python 3 and tmux.
 """
 
 import html
@@ -18,7 +18,7 @@ import time
 
 COLUMNS, ROWS = 80, 40
 
-# What is typed, and what appears on the screen before the next step.
+# What to type, and what must appear on the screen before the next step.
 STEPS = [
     ('angelia run "hello"\n', "'!help'"),
     ("angelia run -s review '!ask cargo test'\n", "[y]es"),
@@ -39,7 +39,7 @@ PLAIN, BOLD = (None, False, False), (None, True, False)
 
 
 class Terminal:
-    """A tmux server of our own with one window."""
+    """A private tmux server with one window."""
 
     def __init__(self, folder, program):
         self.socket = os.path.join(folder, "tmux.sock")
@@ -85,13 +85,13 @@ def record(program):
         try:
             for keys, expected in STEPS:
                 seen = terminal.screen().count(expected)
-                # A question ignores what was typed before a person could have read it.
+                # A question ignores text that was typed before a person could have read it.
                 time.sleep(0.8)
                 terminal.type(keys)
                 typed = keys.count(expected)
                 terminal.wait_for(lambda screen: screen.count(expected) > seen + typed)
             terminal.wait_for(lambda screen: screen.endswith("\n" + PROMPT.strip()))
-            # The folder's real name differs each time, and says nothing to a reader.
+            # The folder's real name differs each time and means nothing to a reader.
             lines = terminal.screen("-e").replace(terminal.home, "/home/you").split("\n")
             return [line for line in lines if line != PROMPT.strip()]
         finally:
@@ -131,7 +131,7 @@ def apply(style, codes):
 
 
 def draw(lines):
-    """Returns the SVG. Every run has its place and width, so any monospaced font fits."""
+    """Returns the SVG. Every run of text has a fixed position and width, so any monospaced font fits."""
     width = COLUMNS * CELL_WIDTH + 2 * MARGIN
     height = TITLE_HEIGHT + len(lines) * LINE_HEIGHT + MARGIN
     out = [

@@ -1,5 +1,5 @@
-//! Runs a benchmark by name. Each prints its own tables, beside a baseline measured in the same
-//! run.
+//! Runs a benchmark by name. Each one prints its own tables, next to a baseline measured in the
+//! same run.
 
 use std::process::{Command, ExitCode};
 
@@ -10,17 +10,17 @@ use crate::{
     setup,
 };
 
-/// - `turn`: the cost of a turn through Angelia, beside the agent program driven directly.
-/// - `http`: the cost of the model APIs, beside the agent program driven directly and LiteLLM.
-/// - `hosts`: the cost of the bridge and of ACP, beside claude-agent-acp.
-/// - `bus`: the cost of a message, beside hermes-bus.
+/// - `turn`: the cost of a turn through Angelia, compared with driving the agent program directly.
+/// - `http`: the cost of the model APIs, compared with driving the agent directly and with LiteLLM.
+/// - `hosts`: the cost of the bridge and of ACP, compared with claude-agent-acp.
+/// - `bus`: the cost of a message, compared with hermes-bus.
 /// - `search`: the time of a search over 10,000 sessions, and the cost of indexing.
-/// - `native`: the cost of our own loop and its answers to faults, beside the programs of vendors.
+/// - `native`: the built-in loop's cost and handling of faults, compared with vendors' programs.
 /// - `dashboard`: the page in a real browser: weight, long lists and turns, fast text, many tabs.
 /// - `chat`: the cost of a chat message, with a thousand chats.
 const NAMES: [&str; 8] = ["turn", "http", "hosts", "bus", "search", "native", "dashboard", "chat"];
 
-/// The programs that a benchmark compares with and that nothing else needs, by their folder.
+/// The programs that a benchmark compares against and that nothing else needs, by folder.
 const PEERS: [(&str, &str); 3] = [
     ("http", "bench-python/litellm"),
     ("native", "bench-npm/pi"),
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     setup::run()?;
     for (_, folder) in PEERS.iter().filter(|(benchmark, _)| *benchmark == name) {
         if let Err(error) = setup::install_benchmark_peer(folder) {
-            eprintln!("going on without {folder}: {error:#}");
+            eprintln!("continuing without {folder}: {error:#}");
         }
     }
     succeed(command(name).args(rest))?;

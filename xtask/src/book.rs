@@ -1,7 +1,7 @@
 //! Builds the documentation as a book, with mdBook, into `target/book/html`.
 //!
-//! The pages keep their places relative to each other, so every link works in the checkout and in
-//! the book. The table of contents is the list of `docs/README.md`.
+//! The pages keep their relative locations, so every link works both in the checkout and in the
+//! book. The table of contents is the list in `docs/README.md`.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::program::{cargo, command, succeed};
 
-/// The version that is built into `target/tools`.
+/// The version built into `target/tools`.
 const MDBOOK_VERSION: &str = "0.5.4";
 
 const CONFIGURATION: &str = "\
@@ -29,7 +29,7 @@ create-missing = false
 no-section-label = true
 ";
 
-/// The pages, and the files to which they link.
+/// The folders with pages and with the files that they link to.
 const FOLDERS: [&str; 2] = ["docs", "examples"];
 
 /// Pages at the root of the checkout; `README.md` is the first page of the book.
@@ -48,7 +48,7 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds the book and fails if one of its links leads nowhere.
+/// Builds the book, and fails if one of its links is broken.
 pub(crate) fn build() -> Result<()> {
     let root = crate::root();
     let book = root.join("target/book");
@@ -74,7 +74,7 @@ pub(crate) fn build() -> Result<()> {
     Ok(())
 }
 
-/// Returns mdBook's program; builds it the first time.
+/// Returns mdBook's program, building it the first time.
 fn mdbook(root: &Path) -> Result<PathBuf> {
     let tools = root.join("target/tools");
     let program = tools.join("bin/mdbook");
@@ -101,11 +101,11 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A page of a folder: its path relative to `docs/`, and its title.
+/// A page in a folder: its path relative to `docs/`, and its title.
 type TitledPage = (String, String);
 
-/// Returns mdBook's table of contents for the list of `docs/README.md`. A link to a folder becomes
-/// one chapter per page of it.
+/// Returns mdBook's table of contents for the list in `docs/README.md`. A link to a folder becomes
+/// one chapter per page.
 fn summary(list: &str, pages_of: &dyn Fn(&str) -> Vec<TitledPage>) -> String {
     let mut summary = String::from("# Summary\n\n[Angelia](README.md)\n");
     for line in list.lines() {
@@ -113,7 +113,7 @@ fn summary(list: &str, pages_of: &dyn Fn(&str) -> Vec<TitledPage>) -> String {
             summary.push_str(&format!("\n# {group}\n\n"));
         } else if let Some((title, target)) = first_link(line) {
             let target = Path::new("docs").join(target);
-            // mdBook knows no `..`, and the only folder above `docs` is the root.
+            // mdBook does not understand `..`, and the only folder above `docs` is the root.
             let target = target.to_string_lossy().replace("docs/../", "");
             if target.ends_with(".md") {
                 summary.push_str(&format!("- [{title}]({target})\n"));
@@ -128,13 +128,13 @@ fn summary(list: &str, pages_of: &dyn Fn(&str) -> Vec<TitledPage>) -> String {
     summary
 }
 
-/// Returns title and target of the first link of a list item.
+/// Returns the title and target of the first link in a list item.
 fn first_link(line: &str) -> Option<(&str, &str)> {
     let (title, rest) = line.strip_prefix("- [")?.split_once("](")?;
     Some((title, rest.split_once(')')?.0))
 }
 
-/// Returns the pages of a folder by name, each with its first heading.
+/// Returns the pages in a folder, sorted by name, each with its first heading.
 fn page_titles(root: &Path, folder: &str) -> Vec<TitledPage> {
     let names = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
     let mut pages: Vec<TitledPage> = names
@@ -149,7 +149,7 @@ fn page_titles(root: &Path, folder: &str) -> Vec<TitledPage> {
     pages
 }
 
-/// Returns every relative link of a built page whose target does not exist.
+/// Returns every relative link in the built pages whose target does not exist.
 fn broken_links(html: &Path) -> Result<Vec<String>> {
     let mut broken = Vec::new();
     let mut folders = vec![html.to_owned()];

@@ -1,4 +1,4 @@
-//! Checks the dependency tree from `cargo metadata`: the licences, bans and sources of `deny.toml`,
+//! Checks the dependency tree from `cargo metadata`: the licences, bans and sources in `deny.toml`,
 //! and dependencies that no source file uses.
 //!
 //! `cargo deny check` reads the same file and checks more, but building it takes longer than
@@ -47,7 +47,7 @@ struct DenyRules {
 
 struct BannedCrate {
     name: String,
-    /// The crates that may use it all the same.
+    /// The crates that may use it nevertheless.
     wrappers: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl DenyRules {
 
     fn licence_is_allowed(&self, expression: Option<&str>) -> Result<bool> {
         let Some(expression) = expression else { bail!("it states no licence") };
-        // Lax parsing, because old crates separate alternatives with a slash.
+        // Use lax parsing, because old crates separate alternatives with a slash.
         let expression = spdx::Expression::parse_mode(expression, spdx::ParseMode::LAX)?;
         Ok(expression.evaluate(|requirement| {
             self.licences.iter().any(|allowed| *allowed == requirement.to_string())
@@ -124,7 +124,7 @@ fn dependents<'a>(metadata: &'a Value, package: &Value) -> Vec<&'a str> {
         .collect()
 }
 
-/// Returns the dependencies of a workspace member that none of its source files names.
+/// Returns the dependencies of a workspace member that none of its source files mentions.
 fn unused_dependencies(package: &Value) -> Result<Vec<String>> {
     let name = package["name"].as_str().unwrap_or_default();
     let manifest = package["manifest_path"].as_str().context("a package has no manifest")?;
@@ -152,8 +152,8 @@ fn read_sources(path: &Path, text: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// Reports whether code names the crate: as the first part of a path, in a `use`, or in a macro's
-/// attribute.
+/// Returns whether code mentions the crate: as the first part of a path, in a `use`, or in a
+/// macro's attribute.
 fn is_named(text: &str, name: &str) -> bool {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {

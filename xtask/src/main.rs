@@ -24,7 +24,7 @@ cargo xtask COMMAND
                  quick: without real agents, installs nothing; full: also what takes long
   tidy           check the project rules that the compiler does not check
   book           build the documentation as a book into target/book/html
-  bench NAME     measure, always beside a baseline that is measured in the same run
+  bench NAME     measure, always with a baseline that is measured in the same run
   dist [TRIPLE…]   build all packages into target/dist, by default static ones for x86_64 and aarch64
   dist check     install each package where nothing else is, and run the program
   soak [N [SEED]]  10000 broken requests with agents that get killed; no process may be left over

@@ -16,10 +16,11 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Returns the same cargo that runs xtask, without the variables that `cargo run` has set for xtask.
+/// Returns the same cargo that runs xtask, without the variables that `cargo run` set for xtask.
 ///
-/// The build script of `ring` watches those variables, so with them `cargo xtask test` and a plain
-/// `cargo build` would rebuild `ring`, and everything above it, each time they take turns.
+/// The build script of `ring` watches those variables. With them, alternating between `cargo xtask
+/// test` and a plain `cargo build` would each time rebuild `ring` and everything that depends on
+/// it.
 #[expect(clippy::disallowed_methods, reason = "xtask reads the environment only in this file")]
 pub(crate) fn cargo() -> Command {
     let mut command = command(env!("CARGO"));
@@ -34,7 +35,7 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
-/// Runs the command with its output shown, and fails unless it succeeds.
+/// Runs the command, showing its output, and fails unless it succeeds.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let shown = show(command);
     let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
@@ -44,7 +45,7 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs the command and returns its output without the final newline; `None` when there is no such
+/// Runs the command and returns its output without the final newline, or `None` if there is no such
 /// program or it fails.
 pub(crate) fn output(command: &mut Command) -> Result<Option<String>> {
     match command.stderr(Stdio::null()).output() {

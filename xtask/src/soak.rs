@@ -1,6 +1,6 @@
 //! Runs the soak tests at full length: thousands of requests that are aborted, repeated or never
-//! finished, with agents that get killed; a daemon that is killed again and again while its agents
-//! run tools; our own loop on a provider that fails at random; random scripts against a deny rule;
+//! finished, with agents that get killed; a daemon that is killed repeatedly while its agents run
+//! tools; the built-in loop on a provider that fails at random; random scripts against a deny rule;
 //! and the dashboard in five tabs. `cargo xtask test` runs short versions.
 
 use std::process::ExitCode;
@@ -16,9 +16,9 @@ const NATIVE_TURNS: &str = "500";
 const SHELL_SECONDS: &str = "1800";
 const DASHBOARD_SECONDS: &str = "3600";
 
-/// `cargo xtask soak [REQUESTS [SEED]]`, `cargo xtask soak kill [KILLS [SEED]]`,
-/// `cargo xtask soak native [TURNS [SEED]]`, `cargo xtask soak shell [SECONDS [SEED]]` or
-/// `cargo xtask soak dashboard [SECONDS]`
+/// Runs `cargo xtask soak [REQUESTS [SEED]]`, `cargo xtask soak kill [KILLS [SEED]]`, `cargo xtask
+/// soak native [TURNS [SEED]]`, `cargo xtask soak shell [SECONDS [SEED]]` or `cargo xtask soak
+/// dashboard [SECONDS]`.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         Some((word, rest)) if word == "kill" => {

@@ -12,13 +12,13 @@ use crate::{
     tidy,
 };
 
-/// The version that is built when cargo-nextest is not installed on the machine.
+/// The version to build if cargo-nextest is not installed on the machine.
 const NEXTEST_VERSION: &str = "0.9.143";
 
-/// The part of the test suite that runs.
+/// How much of the test suite runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SuiteSize {
-    /// Installs nothing and starts no real agent; for quick runs between two edits.
+    /// Installs nothing and starts no real agent, for quick runs between two edits.
     Quick,
     /// The size that CI runs.
     Standard,
@@ -100,7 +100,7 @@ fn check_otel() -> Result<()> {
     succeed(find_runner(SuiteSize::Full)?.args(feature).args(["--test", "otel"]))
 }
 
-/// Runs the tests of clients that are too large to be installed for every change.
+/// Tests clients that are too large to be installed for every change.
 fn check_large_clients() -> Result<()> {
     setup::install_large_clients()?;
     let test = ["test", "-p", "angelia", "--test", "real_clients", "--", "--ignored", "setup::"];
@@ -123,7 +123,7 @@ fn find_runner(size: SuiteSize) -> Result<Command> {
         let install =
             ["install", "cargo-nextest", "--locked", "--version", NEXTEST_VERSION, "--root"];
         if let Err(error) = succeed(cargo().args(install).arg(&tools)) {
-            eprintln!("{error:#}; going on with cargo test");
+            eprintln!("{error:#}; continuing with cargo test");
             let mut runner = cargo();
             runner.arg("test");
             return Ok(runner);

@@ -1,8 +1,8 @@
-//! Masks secrets in text for logs, errors and failure reports: first the known values, exactly,
+//! Masks secrets in text for logs, errors and failure reports: first exact matches of known values,
 //! then everything that looks like a token.
 //!
-//! Works line by line, so that a stream can be redacted as it arrives with the same result however
-//! it is cut; only a private key in PEM form spans lines.
+//! Works line by line, so that a stream can be redacted as it arrives, with the same result however
+//! it is cut. Only a private key in PEM form spans several lines.
 
 mod shape;
 mod spec_secrets;
@@ -24,8 +24,8 @@ const MASK: &str = "[redacted]";
 /// Shorter values would mask ordinary words.
 const MIN_KNOWN_BYTES: usize = 8;
 
-/// Masks secrets in text. Cheap to clone, and clones know the same values; the default one knows
-/// none, only patterns.
+/// Masks secrets in text. Cheap to clone; all clones know the same values. The default redactor
+/// knows no values, only patterns.
 #[derive(Clone, Default)]
 pub struct Redactor {
     known: Arc<RwLock<Option<Arc<KnownValues>>>>,
@@ -47,14 +47,15 @@ impl KnownValues {
 }
 
 impl Redactor {
-    /// `values` are masked wherever they occur, unless they are shorter than eight bytes.
+    /// Creates a redactor that masks `values` wherever they occur, unless they are shorter than
+    /// eight bytes.
     pub fn new<V: AsRef<str>>(values: impl IntoIterator<Item = V>) -> Self {
         let redactor = Self::default();
         redactor.add(values);
         redactor
     }
 
-    /// Masks these values too from now on, here and in every clone.
+    /// Also masks these values from now on, in this redactor and in every clone.
     pub fn add<V: AsRef<str>>(&self, values: impl IntoIterator<Item = V>) {
         let mut known = self.known.write();
         let mut lines = known.as_ref().map(|known| known.lines.clone()).unwrap_or_default();
@@ -84,8 +85,8 @@ impl Redactor {
         if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
     }
 
-    /// Returns the text with the known values masked, but not text that only looks like a secret.
-    /// For text that a model works with, such as a file that it is about to change.
+    /// Returns the text with known values masked, but not text that merely looks like a secret. For
+    /// text that a model works with, such as a file that it is about to change.
     pub fn mask_known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(known) = self.known() else { return Cow::Borrowed(text) };
         let secrets: Vec<_> = known.values.find_iter(text).map(|hit| hit.range()).collect();
@@ -102,7 +103,8 @@ impl Redactor {
         StreamRedactor::new(self.clone())
     }
 
-    /// A cheap test: `true` guarantees that the text contains no secret, `false` means nothing.
+    /// Cheaply checks for secrets. `true` guarantees that the text contains none; `false` means
+    /// nothing.
     fn is_clean(&self, text: &str) -> bool {
         PatternSet::rules_out_all(text)
             && self.known().is_none_or(|known| !known.values.is_match(text))
@@ -112,14 +114,14 @@ impl Redactor {
         self.known().map_or(0, |known| known.longest)
     }
 
-    /// Returns the ranges of a line to mask, in order.
+    /// Returns the ranges of a line that must be masked, in order.
     fn secrets(&self, line: &str) -> Vec<Range<usize>> {
         self.secrets_of(line, &PatternSet::candidates_for(line))
     }
 
     fn secrets_of(&self, line: &str, shapes: &PatternSet) -> Vec<Range<usize>> {
         let mut secrets = SecretRanges::default();
-        // The mask of an earlier redaction is not text: nothing may match across it.
+        // The mask of an earlier redaction is not text, so nothing may match across it.
         secrets.add(line.match_indices(MASK).map(|(at, _)| at..at + MASK.len()));
         if let Some(known) = self.known() {
             secrets.refine(line, |piece, found| {
@@ -152,8 +154,7 @@ fn mask(text: &str, secrets: &[Range<usize>], out: &mut String) {
 struct SecretRanges(Vec<Range<usize>>);
 
 impl SecretRanges {
-    /// Runs `find` on every piece of the text that is not masked yet. Returns whether it found
-    /// anything.
+    /// Runs `find` on every unmasked piece of the text. Returns whether it found anything.
     fn refine(&mut self, text: &str, find: impl Fn(&str, &mut Vec<Range<usize>>)) -> bool {
         let mut new = Vec::new();
         let mut found = Vec::new();
@@ -171,7 +172,7 @@ impl SecretRanges {
         found_some
     }
 
-    /// Merges overlapping ranges, but not adjacent ones: a second redaction would otherwise merge
+    /// Merges overlapping ranges, but not adjacent ones. Otherwise a second redaction would merge
     /// the masks of the first.
     fn add(&mut self, more: impl IntoIterator<Item = Range<usize>>) {
         self.0.extend(more);

@@ -1,5 +1,5 @@
-//! The only place that spawns tasks. Every task belongs to a group that its owner awaits and that
-//! has a token to stop it: no task outlives its owner.
+//! The only place that spawns tasks. Every task belongs to a group, which its owner awaits and can
+//! stop with a token, so no task outlives its owner.
 
 use std::time::Duration;
 
@@ -17,18 +17,19 @@ impl TaskGroup {
         Self::default()
     }
 
-    /// Returns a group that stops with this one and can stop earlier. This group awaits its tasks.
+    /// Returns a group that stops with this one or earlier. This group also awaits the child's
+    /// tasks.
     #[must_use]
     pub fn child(&self) -> Self {
         Self { tracker: self.tracker.clone(), stop: self.stop.child_token() }
     }
 
-    /// Cancelled when the group is asked to stop.
+    /// Returns the token that is cancelled when the group is asked to stop.
     pub fn stop_token(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// Runs a task to its own end; the task itself watches [`TaskGroup::stop_token`].
+    /// Runs a task to its own end. The task itself watches [`TaskGroup::stop_token`].
     #[expect(clippy::disallowed_methods, reason = "this is the one home of spawning")]
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(tokio::spawn(self.tracker.track_future(task)));
@@ -42,12 +43,13 @@ impl TaskGroup {
         });
     }
 
-    /// Number of running tasks, including those of parent and child groups.
+    /// Returns the number of running tasks, including those of parent and child groups.
     pub fn count(&self) -> usize {
         self.tracker.len()
     }
 
-    /// Asks every task to stop and waits for them. Returns `false` if some still run after `grace`.
+    /// Asks every task to stop, and waits for them. Returns `false` if some are still running after
+    /// `grace`.
     pub async fn shutdown(&self, grace: Duration) -> bool {
         self.stop.cancel();
         self.tracker.close();
@@ -55,15 +57,15 @@ impl TaskGroup {
     }
 }
 
-/// Runs a future as a task and waits for it. Wake-ups of a task stay inside the runtime, while
-/// every wake-up of the future that the runtime blocks on goes through the kernel.
+/// Runs a future as a task and waits for it. Wake-ups of a task stay inside the runtime, whereas
+/// every wake-up of a future passed to `block_on` goes through the kernel.
 #[expect(clippy::disallowed_methods, reason = "this is the one home of spawning")]
 pub async fn run_as_task<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     match tokio::spawn(work).await {
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Only a runtime that is shutting down cancels the task.
+            // The task is cancelled only if the runtime is shutting down.
             Err(_cancelled) => std::future::pending().await,
         },
     }

@@ -1,15 +1,15 @@
-//! Refuses, before the first prompt, a login that would bill another lane than the profile wants.
+//! Refuses a login that bills another lane than the profile wants, before the first prompt is sent.
 
 use angelia_core::model::{Billing, Failure, FailureKind};
 
-/// The advice about the wrong lane, by the lane that the profile wants.
+/// What to do about the wrong lane, for each lane that a profile can want.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BillingHints {
     pub(crate) subscription: &'static str,
     pub(crate) api_key: &'static str,
 }
 
-/// Compares the lane that `agent` reports with the lane that the profile wants.
+/// Checks that the lane `agent` reports is the one the profile wants.
 pub(crate) fn check_billing(
     agent: &str,
     wanted: Billing,

@@ -1,5 +1,5 @@
-//! The way from an executor to the engine that it belongs to: work that an agent hands on becomes a turn of
-//! another session there. The engine is made after its executors, so it is filled in later.
+//! Gives an executor access to the engine it belongs to, which runs delegated work as a turn of
+//! another session. The engine is created after its executors, so the slot is filled later.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use angelia_core::ports::WorkDelegation;
 pub struct DelegationSlot(Arc<OnceLock<Weak<dyn WorkDelegation>>>);
 
 impl DelegationSlot {
-    /// Fills the slot. It does not keep the engine alive, which has the executors.
+    /// Fills the slot. Holds the engine weakly, because the engine owns the executors.
     pub fn fill(&self, delegation: &Arc<dyn WorkDelegation>) {
         let _is_filled = self.0.set(Arc::downgrade(delegation));
     }

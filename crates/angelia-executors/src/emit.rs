@@ -1,4 +1,4 @@
-//! Appends events to a batch: shared by the translators of all agents.
+//! Appends events to a batch; shared by the translators of all agents.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) fn emit_notice(
     emit_event(EventKind::Notice(Notice::new(level, code, text)), out);
 }
 
-/// Emits JSON of the agent that has no event of its own, unchanged.
+/// Passes on the agent's JSON unchanged, for messages that have no event kind of their own.
 pub(crate) fn emit_native(name: &str, raw: &RawValue, out: &mut Vec<AgentEvent>) {
     let (name, raw) = (name.into(), raw.to_owned().into());
     emit_event(EventKind::Native { name, raw }, out);

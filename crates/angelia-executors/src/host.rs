@@ -1,4 +1,4 @@
-//! The services and identities that an executor gets from the binary. There are no globals: two
+//! The services and identities that the binary gives to an executor. There are no globals: two
 //! hosts in one process are independent of each other.
 
 use std::{
@@ -32,7 +32,7 @@ use crate::{
 pub struct ExecutorHost {
     /// Our own environment, read once by the binary.
     pub environment: Arc<BTreeMap<OsString, OsString>>,
-    /// `HOME` for child processes when our own environment has none.
+    /// `HOME` for child processes if our own environment has none.
     pub user_home: PathBuf,
     pub home_id: HomeId,
     pub owner_id: OwnerId,
@@ -43,17 +43,17 @@ pub struct ExecutorHost {
     pub redactor: Redactor,
     pub tasks: TaskGroup,
     pub clock: Arc<dyn Clock>,
-    /// The path of our own program, for agents that are built into it and for confining others.
+    /// The path of our own program, which runs the built-in agents and confines the others.
     pub current_exe: PathBuf,
-    /// The owner's prices by model id; they override those that an executor knows.
+    /// The owner's prices by model id; they override an executor's built-in prices.
     pub prices: Arc<BTreeMap<Arc<str>, TokenPrice>>,
-    /// The providers of models, for our own loop.
+    /// The model providers of our own loop.
     pub providers: Arc<ProviderCatalog>,
-    /// Hands work of our own loop to other profiles.
+    /// Lets our own loop delegate work to other profiles.
     pub delegation: DelegationSlot,
-    /// Whether to keep warm processes: yes for a daemon, no for a single command.
+    /// Whether to keep warm processes: true for a daemon, false for a single command.
     pub keep_warm: bool,
-    /// Gets every line between us and the agents, in a self-test that is recorded.
+    /// Receives every line between us and the agents when a self-test is recorded.
     pub wire_log: Option<Arc<WireLog>>,
 }
 
@@ -70,13 +70,13 @@ impl fmt::Debug for ExecutorHost {
 }
 
 impl ExecutorHost {
-    /// Returns the mark for a new process of an agent.
+    /// Returns a new mark for an agent's process.
     pub fn fresh_mark(&self) -> Result<ProcessMark, Failure> {
         self.mark_with_prefix("")
     }
 
-    /// Returns the mark for a program of the owner: it ends with us, but it does not belong to an
-    /// agent.
+    /// Returns a new mark for one of the owner's programs. Such a program ends with us but belongs
+    /// to no agent.
     pub(crate) fn fresh_command_mark(&self) -> Result<ProcessMark, Failure> {
         self.mark_with_prefix(COMMAND_PREFIX)
     }
@@ -88,17 +88,17 @@ impl ExecutorHost {
         Ok(ProcessMark { home: self.home_id.clone(), owner: self.owner_id.clone(), agent })
     }
 
-    /// Returns the directory with one file per agent that names the session of the agent.
+    /// Returns the directory that holds one file per agent, naming the agent's session.
     pub fn bindings_dir(&self) -> PathBuf {
         self.ledger.with_file_name("agents")
     }
 
-    /// Returns the directory with the configuration folders of agents in model mode.
+    /// Returns the directory that holds the configuration folders of agents in model mode.
     pub fn agents_dir(&self) -> PathBuf {
         self.work_dir.with_file_name("agents")
     }
 
-    /// Returns the directory with the owner's logins at providers.
+    /// Returns the directory that holds the owner's provider logins.
     pub fn logins_dir(&self) -> PathBuf {
         self.work_dir.with_file_name("logins")
     }
@@ -108,8 +108,9 @@ impl ExecutorHost {
         SessionBinding::new(&self.bindings_dir(), mark, session)
     }
 
-    /// Returns the complete environment of a child: the allow-list, then `env_pass` and `env` of
-    /// the specification, then `ours`, the executor's own variables, which override the others.
+    /// Returns the complete environment of a child: the allow-list, then the specification's
+    /// `env_pass` and `env`, then the executor's own variables in `ours`. Later entries override
+    /// earlier ones.
     pub fn child_environment(
         &self,
         spec: &SessionSpec,
@@ -133,7 +134,7 @@ impl ExecutorHost {
         environment::build_environment(&self.environment, additions, mark).map_err(invalid)
     }
 
-    /// Returns `HOME` of the processes of a specification.
+    /// Returns the `HOME` of the processes that a specification starts.
     pub(crate) fn home_of(&self, spec: &SessionSpec) -> PathBuf {
         let set = spec.env.get("HOME").map(|home| PathBuf::from(&**home));
         let ours = || self.environment.get(OsStr::new("HOME")).map(PathBuf::from);

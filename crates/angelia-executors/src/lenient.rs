@@ -1,6 +1,6 @@
-//! Lenient JSON deserialization of messages from other vendors' programs. Strings are borrowed
-//! where possible, and a field of an unexpected type counts as absent, so that a changed detail
-//! never makes a whole message unreadable.
+//! Lenient deserialization of messages from other vendors' programs. Strings are borrowed where
+//! possible. A field of an unexpected type counts as absent, so that a changed detail never makes a
+//! whole message unreadable.
 
 use std::{borrow::Cow, fmt, ops::Deref};
 
@@ -45,7 +45,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for BorrowedStr<'a> {
     }
 }
 
-/// A field that is `None` when its value is not of the expected type.
+/// A field that is `None` if its value does not have the expected type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lenient<T>(pub(crate) Option<T>);
 
@@ -58,7 +58,7 @@ impl<T> Default for Lenient<T> {
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Lenient<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&'de RawValue>::deserialize(deserializer)?.get();
-        // `null` is frequent: skip it early, because building a serde error allocates a string.
+        // `null` is frequent; return early, because building a serde error allocates a string.
         if raw == "null" {
             return Ok(Self(None));
         }

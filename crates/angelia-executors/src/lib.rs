@@ -1,4 +1,4 @@
-//! The executors (kinds of agents we can drive) and the supervision of their processes.
+//! The executors (the kinds of agents that we can drive), and the supervision of their processes.
 //!
 //! - [`EXECUTORS`]: every executor, in the order in which `executor: auto` tries them.
 //! - [`host`]: the services that the binary gives to every executor.
@@ -6,21 +6,21 @@
 //! - [`claude`]: Claude Code over its stream-json protocol.
 //! - [`codex`]: Codex through its app-server.
 //! - [`native`]: our own loop on a provider's API.
-//! - [`parrot`]: the built-in demo agent, for machines that have no other.
+//! - [`parrot`]: the built-in demo agent, for machines without another agent.
 //! - [`scripted_claude`]: Claude Code's side of its protocol, for the parrot and for tests.
-//! - [`scripted_model`]: a model on loopback whose answers the prompts script, for tests and the
-//!   self-test.
+//! - [`scripted_model`]: a model server on loopback whose answers are scripted by the prompts, for
+//!   tests and the self-test.
 //! - [`selftest`]: checks whether an installed agent behaves as we expect.
-//! - [`wire_log`]: the lines between us and the agents of a self-test.
+//! - [`wire_log`]: a log of the lines between us and the agents of a self-test.
 //! - [`npm`]: programs that npm installs.
-//! - `billing`, `list_prices`, `prompt_prefix`: checks, prices and hashes that several executors
-//!   need.
+//! - `billing`, `list_prices`, `prompt_prefix`: the billing check, list prices and prompt hashes
+//!   that several executors need.
 //! - [`pool`]: processes started before they are needed.
 //! - [`process`]: child processes, from their start to the end of their last descendant.
-//! - `real_path`: follows every link of a path.
+//! - `real_path`: resolves every link in a path.
 //! - `process_link`: the pipes of a running child process.
 //! - `sealed_folder`: the configuration folder of an agent in model mode.
-//! - `turn_driver`: the event loop of a turn, over the protocol of an agent.
+//! - `turn_driver`: the event loop of a turn, on top of an agent's protocol.
 //! - `turn_timers`: the timers of an agent that was asked to stop.
 
 pub mod acp;
@@ -62,32 +62,32 @@ use self::{npm::NpmProgram, selftest::ScriptedAgent};
 /// One executor, as the binary, `doctor` and the conformance suites look it up.
 #[derive(Clone, Copy, Debug)]
 pub struct Registration {
-    /// Names of the files and folders that configure the agent, wherever they are. Permissions
-    /// protect them.
+    /// Names of the files and folders that configure the agent, wherever they are. The permission
+    /// rules protect them.
     pub agent_files: &'static [&'static str],
     /// The executor's name in configuration, URLs and records.
     pub name: &'static str,
     /// A one-line description for people.
     pub about: &'static str,
     pub model_ids: ModelIds,
-    /// The program, where npm can install it.
+    /// The agent's program, if npm can install it.
     pub npm: Option<&'static NpmProgram>,
-    /// The setup with which a scripted model drives this agent in a self-test, if there is one.
+    /// How a self-test drives this agent with a scripted model, if it can.
     pub selftest: Option<&'static dyn ScriptedAgent>,
     pub build: fn(ExecutorHost) -> Arc<dyn Executor>,
 }
 
-/// Model ids that the model APIs accept for this executor, besides `NAME/MODEL`.
+/// Model ids that the model APIs accept for this executor, in addition to `NAME/MODEL`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelIds {
     /// Prefixes of the vendor's own model ids, which are accepted unchanged.
     pub vendor_prefixes: &'static [&'static str],
-    /// Further ids for agent mode, besides `NAME-agent`.
+    /// Further ids for agent mode, in addition to `NAME-agent`.
     pub agent_aliases: &'static [&'static str],
     /// The models shown in lists of models (`GET /v1/models`, ACP).
     pub listed_models: &'static [&'static str],
-    /// A model is `PROVIDER/MODEL`, is paid for by the token, and is open only to keys that may use
-    /// the provider.
+    /// Models are named `PROVIDER/MODEL`, are billed by the token, and are available only to keys
+    /// that may use the provider.
     pub by_provider: bool,
 }
 
@@ -100,7 +100,7 @@ pub static EXECUTORS: &[Registration] = &[
     parrot::REGISTRATION,
 ];
 
-/// The configuration files of all agents.
+/// Returns the names of all agents' configuration files.
 pub fn agent_files() -> Vec<&'static str> {
     EXECUTORS.iter().flat_map(|kind| kind.agent_files).copied().collect()
 }

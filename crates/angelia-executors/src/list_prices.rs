@@ -1,30 +1,30 @@
-//! Vendors' list prices: finds a model in a table, and builds the failure for a model without a
-//! price.
+//! Vendors' list prices: looks up a model in a price table, and builds the failure for a model
+//! without a price.
 
 use angelia_core::model::{Failure, FailureKind, TokenPrice};
 
 /// Prices by model id, in US dollars per million tokens.
 pub(crate) type PriceTable = [(&'static str, TokenPrice)];
 
-/// Returns the price of a model; a dated id has the price of its family.
+/// Returns a model's price. A dated id has the price of its family.
 pub(crate) fn find_price(table: &PriceTable, model: &str) -> Option<TokenPrice> {
     let family = without_date(model);
     table.iter().find(|(id, _)| *id == family).map(|(_, price)| *price)
 }
 
-/// The failure of a turn whose cost limit cannot be kept. `setting`: the setting that the owner can
-/// add; `as_of`: the day of the table.
+/// Builds the failure of a turn whose cost limit cannot be enforced. `setting` is the setting that
+/// the owner can add; `as_of` is the date of the price table.
 pub(crate) fn unknown_price(model: &str, setting: &str, as_of: &str) -> Failure {
     let message = format!("the turn has a cost limit, and the price of `{model}` is unknown");
     let hint = format!(
         "set `{setting}` (US dollars per million tokens) in config.yaml, or remove the limit; the \
-         built-in prices are of {as_of}"
+         built-in prices date from {as_of}"
     );
     Failure::new(FailureKind::Invalid, message).with_hint(hint)
 }
 
-/// Returns a model id without the date of its release: `gpt-5.4-2026-03-05` is `gpt-5.4`, and
-/// `claude-haiku-4-5-20251001` is `claude-haiku-4-5`.
+/// Strips the release date from a model id: `gpt-5.4-2026-03-05` becomes `gpt-5.4`, and
+/// `claude-haiku-4-5-20251001` becomes `claude-haiku-4-5`.
 fn without_date(model: &str) -> &str {
     let before = |shape: &str| {
         let (family, date) = model.split_at_checked(model.len().checked_sub(shape.len())?)?;
@@ -60,6 +60,6 @@ mod tests {
     #[test]
     fn the_owner_is_told_what_to_write() {
         let failure = unknown_price("m", "prices: {m: {input: …, output: …}}", "2026-11-05");
-        insta::assert_snapshot!(failure, @"the turn has a cost limit, and the price of `m` is unknown; set `prices: {m: {input: …, output: …}}` (US dollars per million tokens) in config.yaml, or remove the limit; the built-in prices are of 2026-11-05");
+        insta::assert_snapshot!(failure, @"the turn has a cost limit, and the price of `m` is unknown; set `prices: {m: {input: …, output: …}}` (US dollars per million tokens) in config.yaml, or remove the limit; the built-in prices date from 2026-11-05");
     }
 }

@@ -1,5 +1,5 @@
-//! Programs installed by npm. Their launcher is a script that starts a native program; we start
-//! the native program directly, which saves a process and starts faster.
+//! Programs installed by npm. npm's launcher is a script that starts a native program. We start the
+//! native program directly, which is faster and saves a process.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use angelia_core::model::{Failure, FailureKind, SessionSpec};
 
 use crate::host::ExecutorHost;
 
-/// A program that may be installed by npm.
+/// A program that npm may have installed.
 #[derive(Debug)]
 pub struct NpmProgram {
     /// The product name, for messages.
@@ -26,22 +26,21 @@ pub struct NpmProgram {
     pub(crate) install_hint: &'static str,
 }
 
-/// The folder in which npm puts the launchers of packages.
+/// The folder in which npm puts launchers.
 const LAUNCHERS: &str = "node_modules/.bin";
 
 impl NpmProgram {
-    /// Returns the npm package that contains the launcher.
     pub fn package(&self) -> &'static str {
         self.package
     }
 
-    /// Returns the path of the launcher in a folder that npm has installed the package into. The folder
-    /// of a version that `angelia agents install` has installed is named `NAME@VERSION`.
+    /// Returns the path of the launcher in a folder into which npm installed the package.
+    /// `angelia agents install` installs a version into a folder named `NAME@VERSION`.
     pub fn launcher_in(&self, folder: &Path) -> PathBuf {
         folder.join(LAUNCHERS).join(self.command)
     }
 
-    /// Returns the failure for a version that should be installed in a folder of its own and is not.
+    /// Returns a failure if `launcher` belongs to such a folder and that version is not installed.
     fn missing_version(&self, launcher: &Path) -> Option<Failure> {
         let folder = launcher.parent()?.to_str()?.strip_suffix(LAUNCHERS)?;
         let wanted = Path::new(folder).file_name()?.to_str()?;
@@ -54,7 +53,7 @@ impl NpmProgram {
         Some(Failure::new(FailureKind::Unavailable, message).with_hint(hint))
     }
 
-    /// Returns the path of the program: `binary` of the specification, or `command` on `PATH`.
+    /// Returns the path of the program: the specification's `binary`, or `command` on `PATH`.
     pub(crate) fn locate(
         &self,
         host: &ExecutorHost,
@@ -78,8 +77,8 @@ impl NpmProgram {
         Ok(self.find_native(&path).unwrap_or(path))
     }
 
-    /// Returns the native program behind the launcher at `path`. `None` if `path` does not lead to
-    /// a script of the package, or if the package has no native program.
+    /// Returns the native program behind the launcher at `path`. Returns `None` if `path` does not
+    /// lead to a script of the package, or if the package has no native program.
     pub(crate) fn find_native(&self, path: &Path) -> Option<PathBuf> {
         let real = path.canonicalize().ok()?;
         let mut folders = real.ancestors();

@@ -34,14 +34,14 @@ impl FileStamp {
 }
 
 impl<T> PerFileCache<T> {
-    /// Returns the cached value for `path`, or the result of `load`. Errors are not cached.
+    /// Returns the cached value for `path`, or the result of `ask`. Errors are not cached.
     pub(crate) async fn get<E>(
         &self,
         path: &Path,
         ask: impl Future<Output = Result<T, E>>,
     ) -> Result<Arc<T>, E> {
-        // Read the stamp before `load` runs: if the file is replaced meanwhile, the entry is stale
-        // and the next call loads again.
+        // Read the stamp before awaiting `ask`: if the file is replaced meanwhile, the entry is
+        // stale and the next call asks again.
         let stamp = FileStamp::of(path);
         if let Some(stamp) = stamp
             && let Some(known) = self.lookup(path, stamp)

@@ -1,5 +1,4 @@
-//! A running program and its stdin and stdout, as lines. Reading and writing never wait for each
-//! other.
+//! A running program with line-based stdin and stdout. Reads and writes never wait for each other.
 //!
 //! Outgoing lines are queued while reading continues. Otherwise a long prompt could deadlock with a
 //! program that blocks because its output is not read.
@@ -26,17 +25,17 @@ use crate::{
 /// The longest wait for a program to exit after its output has ended.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The longest time for which output is read after the exit: a descendant may hold the pipe open
-/// forever.
+/// The longest time to keep reading output after the program has exited. A descendant may hold the
+/// pipe open forever.
 const OUTPUT_DRAIN_LIMIT: Duration = Duration::from_millis(500);
 
-/// The time that a program has to read the lines that are queued at the end of a turn.
+/// How long a program may take to read the lines that are queued at the end of a turn.
 const FLUSH_LIMIT: Duration = Duration::from_millis(500);
 
 /// The number of trailing stderr lines that an error message quotes.
 const MAX_QUOTED_LINES: usize = 5;
 
-/// The most characters of a stderr line that an error message quotes.
+/// The number of characters of a stderr line that an error message quotes.
 pub(crate) const MAX_QUOTED_CHARS: usize = 400;
 
 /// A running program with its pipes.
@@ -45,11 +44,11 @@ pub(crate) struct ProcessLink {
     pub(crate) child: Child,
     pub(crate) input: StdinQueue,
     pub(crate) output: StdoutReader,
-    /// Set when the program has exited: the time until which its output is read.
+    /// The time until which output is still read; set once the program has exited.
     drain_until: Option<Instant>,
 }
 
-/// Bytes that are queued for the program's stdin.
+/// Bytes queued for the program's stdin.
 #[derive(Debug)]
 pub(crate) struct StdinQueue {
     pipe: Option<ChildStdin>,
@@ -67,8 +66,7 @@ pub(crate) struct StdoutReader {
 }
 
 impl ProcessLink {
-    /// Takes the pipes of a child. The data that passes through them is added to `log`, if there is
-    /// one.
+    /// Takes over the pipes of a child. Records the traffic in `log`, if given.
     pub(crate) fn new(mut child: Child, log: Option<&Arc<WireLog>>) -> Self {
         let pid = child.pid();
         let tap = |direction| log.map(|log| WireTap::new(Arc::clone(log), pid, direction));
@@ -95,9 +93,9 @@ impl ProcessLink {
             && self.child.try_exit_status().is_none()
     }
 
-    /// Writes queued lines until output has arrived in the framer. Returns `false` at the end of the
-    /// output: the program has closed it, or has exited and only a descendant holds it open.
-    /// Cancel-safe.
+    /// Writes queued lines until output has arrived in the framer. Returns `false` at the end of
+    /// the output: the program has closed it, or has exited and only a descendant still holds it
+    /// open. Cancel-safe.
     pub(crate) async fn exchange(&mut self) -> bool {
         loop {
             let Self { child, input, output, drain_until } = self;
@@ -114,7 +112,7 @@ impl ProcessLink {
         }
     }
 
-    /// Writes the queued lines. A program that does not read them in time gets no further input.
+    /// Writes the queued lines. If the program does not read them in time, its stdin is closed.
     pub(crate) async fn flush(&mut self) {
         let written = timeout(FLUSH_LIMIT, async {
             while self.input.has_pending() {
@@ -126,7 +124,7 @@ impl ProcessLink {
         }
     }
 
-    /// Returns the failure of a turn whose program is gone; `when` names the point of the turn.
+    /// Builds the failure of a turn whose program is gone. `when` names the point in the turn.
     pub(crate) async fn exit_failure(
         &mut self,
         program: &str,
@@ -138,7 +136,7 @@ impl ProcessLink {
             .with_hint("send the message again; the session continues where it was")
     }
 
-    /// Describes for people how the program exited. To be called after the output has ended.
+    /// Describes how the program exited, for a message. Call it after the output has ended.
     pub(crate) async fn describe_exit(&mut self, redactor: &Redactor) -> String {
         describe_exit(&mut self.child, redactor).await
     }
@@ -151,8 +149,8 @@ impl ProcessLink {
     }
 }
 
-/// Describes for people how a child exited, with the end of its stderr. To be called after its output
-/// has ended.
+/// Describes how a child exited, with the end of its stderr, for a message. Call it after its
+/// output has ended.
 pub(crate) async fn describe_exit(child: &mut Child, redactor: &Redactor) -> String {
     let status = timeout(EXIT_TIMEOUT, child.wait_exit()).await;
     let mut words = match status {
@@ -186,13 +184,13 @@ impl StdinQueue {
         self.pipe.is_some() && !self.bytes.is_empty()
     }
 
-    /// Returns how many bytes the program has not taken yet.
+    /// Returns the number of bytes that the program has not taken yet.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.bytes.len() - self.sent
     }
 
-    /// Writes some of the queued bytes. Cancel-safe. Errors are not reported: when the program has
-    /// closed its stdin, the end of its output will follow.
+    /// Writes some of the queued bytes. Cancel-safe. Ignores errors: if the program has closed its
+    /// stdin, its output ends soon too.
     async fn write(&mut self) {
         let Some(pipe) = &mut self.pipe else {
             return std::future::pending().await;
@@ -238,7 +236,7 @@ impl StdoutReader {
     }
 }
 
-/// Waits for the exit of the program, and then until the rest of its output should have been read.
+/// Waits until the program has exited and the time for reading the rest of its output is over.
 async fn drained(child: &mut Child, drain_until: &mut Option<Instant>) {
     if drain_until.is_none() {
         child.wait_exit().await;

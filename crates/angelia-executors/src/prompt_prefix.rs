@@ -1,4 +1,4 @@
-//! The fingerprint of everything under our control that precedes a conversation in the prompt. Two
+//! Fingerprint of everything under our control that precedes a conversation in the prompt. Two
 //! turns with the same prefix can share a prompt cache.
 
 use angelia_core::model::{LaunchFingerprint, SessionSpec};
@@ -13,19 +13,19 @@ const NON_PREFIX_COMPONENTS: [&str; 6] = [
     "binary",
     "environment",
     "permissions",
-    // The actual model is known only when a turn begins; the translator adds it to the hash.
+    // The actual model is known only when a turn begins; the translator then adds it to the hash.
     "model",
 ];
 
-/// Returns the fingerprint of the prompt prefix, for a program of this version.
+/// Returns the fingerprint of the prompt prefix for this version of the program.
 pub(crate) fn prefix_fingerprint(spec: &SessionSpec, version: &str) -> LaunchFingerprint {
     LaunchFingerprint::of(spec)
         .without(&NON_PREFIX_COMPONENTS)
         .with(VERSION_COMPONENT, [version.as_bytes()])
 }
 
-/// Adds the model that answers to the hash of the prefix, so that the hash is the same whether the
-/// profile names the model or the program chose it.
+/// Adds the answering model to the prefix hash. The hash is then the same whether the profile names
+/// the model or the program chose it.
 pub(crate) fn hash_with_model(prefix_sha256: &str, model: Option<&str>) -> String {
     let mut hash = Sha256::new();
     hash.update(prefix_sha256.as_bytes());

@@ -6,17 +6,17 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The reason why a path has no real path.
+/// Why a path has no real path.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RealPathError {
-    /// It leads through a link to something that does not exist, or has `..` after such a name.
+    /// The path contains a dangling link, or `..` after a component that does not exist.
     #[error("it leads nowhere")]
     Nowhere,
     #[error(transparent)]
     Io(io::Error),
 }
 
-/// Follows all symbolic links of an absolute path. Its last components need not exist.
+/// Resolves all symbolic links in an absolute path. The last components need not exist.
 pub(crate) fn real_path(path: &Path) -> Result<PathBuf, RealPathError> {
     let mut there = path;
     let mut missing: Vec<&OsStr> = Vec::new();
@@ -24,7 +24,7 @@ pub(crate) fn real_path(path: &Path) -> Result<PathBuf, RealPathError> {
         match there.canonicalize() {
             Ok(real) => break real,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // A dangling link exists, although it cannot be resolved.
+                // A dangling link exists but cannot be resolved.
                 if there.symlink_metadata().is_ok() {
                     return Err(RealPathError::Nowhere);
                 }

@@ -1,6 +1,6 @@
-//! The configuration folder that Angelia gives to an agent in model mode, instead of the owner's
-//! own. It is the agent's home too, so that nothing of the owner's configuration reaches the
-//! caller's model (`docs/design/0015-sealed-model-mode.md`).
+//! The configuration folder that an agent gets in model mode instead of the owner's. It is the
+//! agent's home too, so that nothing from the owner's configuration reaches the caller's model
+//! (`docs/design/0015-sealed-model-mode.md`).
 
 use std::{
     collections::BTreeMap,
@@ -19,23 +19,24 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{host::ExecutorHost, process::confinement::Confinement};
 
-/// The working directory of model mode. Its path says nothing about the owner, and only root can
-/// put a file into it.
+/// The working directory in model mode. Its path reveals nothing about the owner, and only root can
+/// put files into it.
 pub(crate) const WORK_FOLDER: &str = "/";
 
-/// Variables that describe the owner or lead to more than the agent needs.
+/// Variables that describe the owner, or give access to more than the agent needs.
 const WITHHELD: [&str; 4] = ["USER", "LOGNAME", "SHELL", "SSH_AUTH_SOCK"];
 const WITHHELD_PREFIX: &[u8] = b"XDG_";
 
 #[derive(Clone, Debug)]
 pub(crate) struct SealedFolder {
     path: PathBuf,
-    /// A prefix of temporary names that no other process uses.
+    /// A prefix for temporary file names that no other process uses.
     unique: String,
 }
 
 impl SealedFolder {
-    /// Creates the folder for an agent whose own folder, with the owner's login, is `owners`.
+    /// Creates the folder for an agent. `owners` is the agent's usual folder, which holds the
+    /// owner's login.
     pub(crate) fn create(host: &ExecutorHost, agent: &str, owners: &Path) -> Result<Self, Failure> {
         // Two logins never share a folder.
         let id: String = format!("{:x}", Sha256::digest(owners.as_os_str().as_bytes()))
@@ -58,7 +59,7 @@ impl SealedFolder {
         self.path.join("tmp")
     }
 
-    /// Writes a file, unless it has this content already. A reader sees the old or the new content.
+    /// Writes a file unless it already has this content. Readers see the old or the new content.
     pub(crate) fn write(&self, name: &str, content: &str) -> Result<(), Failure> {
         let path = self.path.join(name);
         if fs::read(&path).is_ok_and(|present| present == content.as_bytes()) {
@@ -89,7 +90,7 @@ impl SealedFolder {
         self.temporary_files().join(format!("{}-{name}", self.unique))
     }
 
-    /// Returns the environment with this folder as the home, and without variables that describe
+    /// Returns the environment with this folder as the home and without the variables that describe
     /// the owner.
     pub(crate) fn seal(
         &self,
@@ -106,8 +107,8 @@ impl SealedFolder {
         environment
     }
 
-    /// Returns the limits of a process with this environment: it may open the system's folders, this
-    /// folder, and the files that a variable names, such as certificates.
+    /// Returns the confinement of a process with this environment: it may open the system's
+    /// folders, this folder, and the files that variables name, such as certificates.
     pub(crate) fn confinement(
         &self,
         owners_home: &Path,

@@ -1,4 +1,4 @@
-//! Truncation of agents' text to short lines for people.
+//! Truncates agents' text to short, readable lines.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
-//! The event loop of a turn, the same for every agent. A [`TurnProtocol`] encodes messages and
-//! translates the agent's output; [`DrivenAgent`] decides when: it waits for the agent, the
-//! engine's controls, the cancellation and the timers at once, and sends one batch of events per
-//! input.
+//! The event loop of a turn, shared by all agents. A [`TurnProtocol`] encodes messages and
+//! translates the agent's output. [`DrivenAgent`] decides when: it waits for the agent, the
+//! engine's controls, cancellation and the timers at the same time, and sends one batch of events
+//! per input.
 //!
 //! ```text
 //!   drain ─► begin ─► running ─► the protocol reports the end ─► last events ─► Ended
@@ -24,70 +24,70 @@ use tokio::{task::yield_now, time::timeout};
 
 use crate::turn_timers::{DueAction, STOP_TIMEOUT, StopTimers};
 
-/// The time that an agent has to end its tools before it is closed.
+/// How long an agent may take to end its tools before it is closed.
 const WIND_DOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// One agent and its protocol: encodes messages for the agent, and translates its output.
 pub(crate) trait TurnProtocol: Send + 'static {
-    /// An input that has arrived: output of the agent, or a response that it waits for.
+    /// Something that has arrived: output from the agent, or a response that the protocol awaits.
     type Input: Send;
 
-    /// The interval at which a stop is repeated: one that arrives before the agent has started on
-    /// the prompt has no effect.
+    /// The interval at which a stop is repeated. A stop that arrives before the agent has started
+    /// on the prompt has no effect.
     const STOP_INTERVAL: Duration;
 
-    /// Returns whether the agent could run another turn.
+    /// Reports whether the agent can run another turn.
     fn is_open(&mut self) -> bool;
 
-    /// Returns whether the agent runs a turn that is not ours. The next prompt would be folded into
-    /// that turn, so it must end first.
+    /// Reports whether the agent is running a turn that is not ours. That turn must end first,
+    /// because the agent would fold our next prompt into it.
     fn runs_foreign_turn(&self) -> bool {
         false
     }
 
-    /// Sends the prompt. `Err`: the turn could not begin.
+    /// Sends the prompt. Returns `Err` if the turn could not begin.
     fn begin(
         &mut self,
         turn: &Turn,
         batch: &mut Vec<AgentEvent>,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Waits for the next input. `None`: the output has ended. Must be cancel-safe.
+    /// Waits for the next input. Returns `None` once the output has ended. Must be cancel-safe.
     fn next_input(&mut self) -> impl Future<Output = Option<Self::Input>> + Send;
 
-    /// Translates an input into events. `Some`: the turn has ended.
+    /// Translates an input into events. Returns the outcome if the turn has ended.
     fn handle_input(
         &mut self,
         input: Self::Input,
         batch: &mut Vec<AgentEvent>,
     ) -> impl Future<Output = Option<AgentOutcome>> + Send;
 
-    /// Passes a control message of the engine on. Returns whether the turn must be stopped.
+    /// Passes on a control message from the engine. Returns whether the turn must be stopped.
     fn handle_control(
         &mut self,
         control: TurnControl,
         batch: &mut Vec<AgentEvent>,
     ) -> impl Future<Output = bool> + Send;
 
-    /// Asks the agent to stop the turn. `Some`: the turn has ended already.
+    /// Asks the agent to stop the turn. Returns the outcome if the turn has already ended.
     fn stop(
         &mut self,
         batch: &mut Vec<AgentEvent>,
     ) -> impl Future<Output = Option<AgentOutcome>> + Send;
 
-    /// The agent did not stop in time and is given up.
+    /// Gives up on an agent that did not stop in time.
     fn give_up(&mut self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Closes open blocks and tool calls, because no output will follow. Returns the end of the
-    /// running turn.
+    /// Closes open blocks and tool calls, because no more output will follow. Returns the outcome
+    /// of the running turn, if there is one.
     fn end_of_output(&mut self, batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome>;
 
-    /// Describes why the agent is gone; `when` names the point of the turn.
+    /// Describes why the agent is gone. `when` names the point in the turn.
     fn exit_failure(&mut self, when: &str) -> impl Future<Output = Failure> + Send;
 
-    /// Adds the last events of a turn that has ended.
+    /// Adds the final events of a turn that has ended.
     fn add_last_events(&mut self, _batch: &mut Vec<AgentEvent>) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
@@ -95,7 +95,7 @@ pub(crate) trait TurnProtocol: Send + 'static {
     /// Cleans up after a turn whose events have all been sent, and completes its outcome.
     fn finish(&mut self, outcome: AgentOutcome) -> impl Future<Output = AgentOutcome> + Send;
 
-    /// Denies an approval whose turn is over, so that no client can decide it.
+    /// Denies an approval request whose turn is over, because no client can decide it any more.
     fn deny_orphan(&mut self, key: &str, refusal: &Decision) -> impl Future<Output = ()> + Send;
 
     fn close(self, grace: Duration) -> impl Future<Output = ()> + Send;
@@ -104,11 +104,11 @@ pub(crate) trait TurnProtocol: Send + 'static {
 /// An agent that runs its turns through a protocol.
 pub(crate) struct DrivenAgent<P> {
     protocol: P,
-    /// Events to send at the beginning of the first turn.
+    /// Events to send at the start of the first turn.
     startup_events: Vec<AgentEvent>,
-    /// The agent must not be used again.
+    /// Set if the agent must not be used again.
     retired: bool,
-    /// A turn has begun and not ended. Stays set when the future that ran the turn was dropped.
+    /// Set while a turn is running. It stays set if the future that ran the turn was dropped.
     in_turn: bool,
 }
 
@@ -124,7 +124,7 @@ impl<P: TurnProtocol> Agent for DrivenAgent<P> {
     fn close(mut self: Box<Self>, grace: Duration) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             if self.in_turn && self.protocol.is_open() {
-                // If the agent does not stop in time, closing it terminates it.
+                // An agent that does not stop in time is terminated by `close`.
                 let _too_slow = timeout(WIND_DOWN_TIMEOUT.min(grace), self.stop_and_wait()).await;
             }
             self.protocol.close(grace).await;
@@ -211,8 +211,8 @@ impl<P: TurnProtocol> DrivenAgent<P> {
             io.events.send(std::mem::take(batch)).await;
             if first_words {
                 has_spoken = true;
-                // The receiver of the first words may wait for this thread: let it run before more
-                // is translated.
+                // Whoever receives the first words may need this thread: let that task run before
+                // translating more.
                 yield_now().await;
             }
         }
@@ -221,9 +221,9 @@ impl<P: TurnProtocol> DrivenAgent<P> {
     async fn give_up(&mut self, batch: &mut Vec<AgentEvent>) -> AgentOutcome {
         self.retired = true;
         self.protocol.give_up().await;
-        // The turn ends as interrupted, regardless of the protocol's report.
+        // The turn ends as interrupted, whatever the protocol reports.
         let _unused = self.protocol.end_of_output(batch);
-        AgentOutcome::interrupted("interrupted; the agent did not react and is ended")
+        AgentOutcome::interrupted("interrupted; the agent did not respond and was terminated")
     }
 
     async fn end_of_output(&mut self, batch: &mut Vec<AgentEvent>) -> AgentOutcome {
@@ -232,8 +232,7 @@ impl<P: TurnProtocol> DrivenAgent<P> {
         let outcome =
             outcome.unwrap_or_else(|| AgentOutcome::failed(Failure::new(FailureKind::Agent, "")));
         match outcome.status {
-            // The translator only knows that the output ended; the exit of the agent is the better
-            // reason.
+            // The translator only knows that the output ended; the agent's exit explains more.
             TurnStatus::Failed(failure) if failure.kind == FailureKind::Agent => {
                 let failure = self.protocol.exit_failure("in the middle of the turn").await;
                 AgentOutcome { status: TurnStatus::Failed(failure), ..outcome }
@@ -242,8 +241,8 @@ impl<P: TurnProtocol> DrivenAgent<P> {
         }
     }
 
-    /// Discards the output since the last turn, and stops a turn that is not ours. Returns `false`
-    /// if the agent is gone or does not become idle in time.
+    /// Discards output that arrived since the last turn, and stops a turn that is not ours. Returns
+    /// `false` if the agent is gone or does not become idle in time.
     async fn drain_until_idle(&mut self) -> bool {
         while let Some(input) = self.protocol.next_input().now_or_never() {
             let Some(input) = input else { return false };
@@ -255,8 +254,7 @@ impl<P: TurnProtocol> DrivenAgent<P> {
         timeout(STOP_TIMEOUT, self.stop_and_wait()).await.unwrap_or(false)
     }
 
-    /// Stops the turn that the agent runs and discards its output. Returns `false` if the output
-    /// has ended.
+    /// Stops the running turn and discards its output. Returns `false` if the output has ended.
     async fn stop_and_wait(&mut self) -> bool {
         let _ended = self.protocol.stop(&mut Vec::new()).await;
         loop {
@@ -268,7 +266,7 @@ impl<P: TurnProtocol> DrivenAgent<P> {
         }
     }
 
-    /// Handles an input that belongs to no turn. Returns whether it ended one.
+    /// Handles an input that belongs to no turn. Returns whether the input ended one.
     async fn discard(&mut self, input: P::Input) -> bool {
         let mut discarded = Vec::new();
         let ended = self.protocol.handle_input(input, &mut discarded).await.is_some();
@@ -281,7 +279,7 @@ pub(crate) fn is_delta(event: &AgentEvent) -> bool {
     matches!(event, AgentEvent::Event(EventKind::Delta { .. }))
 }
 
-/// Denies the approvals among events that belong to no turn.
+/// Denies the approval requests among events that belong to no turn.
 pub(crate) async fn deny_orphans<P: TurnProtocol>(protocol: &mut P, discarded: &[AgentEvent]) {
     for event in discarded {
         if let AgentEvent::ApprovalRequest(request) = event {
@@ -292,13 +290,12 @@ pub(crate) async fn deny_orphans<P: TurnProtocol>(protocol: &mut P, discarded: &
     }
 }
 
-/// Returns a notice as an event.
 pub(crate) fn notice_event(level: NoticeLevel, code: &str, text: String) -> AgentEvent {
     AgentEvent::Event(EventKind::Notice(Notice::new(level, code, text)))
 }
 
-/// Reports that a message could not be added to the running turn.
+/// Returns the notice that a message could not be added to the running turn.
 pub(crate) fn not_steered_notice() -> AgentEvent {
-    let text = "the agent could not take what was added to this turn; send it again";
+    let text = "the agent could not accept the message added to this turn; send it again";
     notice_event(NoticeLevel::Warning, "not_steered", text.to_owned())
 }

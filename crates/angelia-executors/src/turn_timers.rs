@@ -1,14 +1,13 @@
-//! The timers of an agent that was asked to stop: the next request to stop, and the time to give
-//! up.
+//! Timers for an agent that was asked to stop: when to ask again, and when to give up.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// The time that an agent has to stop. A healthy agent takes milliseconds; a slower one is stuck.
+/// How long an agent may take to stop. A healthy agent takes milliseconds; a slower one is stuck.
 pub(crate) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The timers of one turn. They run from the moment in which the agent is asked to stop.
+/// The timers of one turn. They start when the agent is asked to stop.
 #[derive(Debug)]
 pub(crate) struct StopTimers {
     repeat_interval: Duration,
@@ -21,7 +20,7 @@ struct StopDeadlines {
     give_up_at: Instant,
 }
 
-/// The next step for an agent that was asked to stop and has not stopped.
+/// What to do about an agent that was asked to stop but has not stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DueAction {
     RepeatStop,
@@ -29,8 +28,8 @@ pub(crate) enum DueAction {
 }
 
 impl StopTimers {
-    /// `repeat_interval` is the interval at which a stop is repeated: a stop that arrives before
-    /// the agent has started on the prompt has no effect.
+    /// Creates timers that repeat the stop every `repeat_interval`. A stop that arrives before the
+    /// agent has started on the prompt has no effect.
     pub(crate) fn new(repeat_interval: Duration) -> Self {
         Self { repeat_interval, deadlines: None }
     }
@@ -47,7 +46,7 @@ impl StopTimers {
         self.deadlines.is_some()
     }
 
-    /// Waits for the next step; for ever if the timers have not been started. Cancel-safe.
+    /// Waits for the next action; waits forever if the timers have not been started. Cancel-safe.
     pub(crate) async fn due(&mut self) -> DueAction {
         let Some(deadlines) = &mut self.deadlines else {
             return std::future::pending().await;

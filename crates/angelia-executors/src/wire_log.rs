@@ -1,12 +1,12 @@
 //! A log of the lines between us and the agents of one host, for `angelia selftest --record`. No
-//! other command keeps one.
+//! other command keeps such a log.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
-/// Bounds the memory of a log. A self-test writes much less.
+/// Bounds the memory of a log. A self-test produces much less.
 const MAX_LOG_BYTES: usize = 32 * 1024 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum WireDirection {
 #[derive(Clone, Debug)]
 pub struct WireLine {
     pub at: Instant,
-    /// The process id of the agent, to tell several of them apart.
+    /// The agent's process id, to tell several agents apart.
     pub pid: u32,
     pub direction: WireDirection,
     pub text: String,
@@ -67,13 +67,13 @@ impl WireLog {
     }
 }
 
-/// One direction of a process's pipes: cuts the data into lines.
+/// Splits one direction of a process's traffic into lines.
 #[derive(Debug)]
 pub(crate) struct WireTap {
     log: Arc<WireLog>,
     pid: u32,
     direction: WireDirection,
-    /// The beginning of a line whose end has not passed yet.
+    /// The beginning of a line that has not ended yet.
     partial: Vec<u8>,
 }
 
@@ -84,7 +84,7 @@ impl WireTap {
 
     pub(crate) fn pass(&mut self, bytes: &[u8]) {
         let mut pieces = bytes.split(|byte| *byte == b'\n');
-        // The first piece ends the line that is open; the last one has no end yet.
+        // The first piece ends the open line; the last piece has no end yet.
         let Some(first) = pieces.next() else { return };
         self.partial.extend_from_slice(first);
         for piece in pieces {

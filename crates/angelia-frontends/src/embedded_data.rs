@@ -1,4 +1,5 @@
-//! Bytes that a client embeds in its request as base64. Every frontend reads and writes them alike.
+//! Bytes that clients embed in their requests as base64. Every frontend reads and writes them in
+//! the same way.
 
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Decodes base64, also if it is broken into lines.
+/// Decodes base64, even if it is broken into lines.
 pub(crate) fn decode_base64(data: &str) -> Result<Arc<[u8]>, DecodeError> {
     if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
         let joined: String = data.split_ascii_whitespace().collect();
@@ -26,7 +27,7 @@ pub(crate) fn decode_base64(data: &str) -> Result<Arc<[u8]>, DecodeError> {
     Ok(BASE64.decode(data)?.into())
 }
 
-/// Encodes bytes with padding, which every client reads.
+/// Encodes bytes with padding, which every client accepts.
 pub(crate) fn encode_base64(data: &[u8]) -> String {
     BASE64.encode(data)
 }

@@ -1,4 +1,4 @@
-//! Shared code for turns without a waiting client: those of bus messages and of schedules.
+//! Shared code for turns without a waiting client, such as those of bus messages and schedules.
 
 use angelia_core::{
     engine::{EngineError, TurnWatch},
@@ -6,7 +6,7 @@ use angelia_core::{
     ports::StoreError,
 };
 
-/// The reason why a turn could not be started.
+/// Why a turn could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(transparent)]
@@ -16,7 +16,8 @@ pub(crate) enum StartError {
 }
 
 impl StartError {
-    /// Whether another attempt may succeed: an agent is being updated, a queue is full.
+    /// Returns whether another attempt may succeed, for example because an agent is being updated
+    /// or a queue is full.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Engine(
@@ -42,8 +43,7 @@ pub(crate) async fn wait_for_outcome(mut watch: TurnWatch) -> Result<Outcome, St
     Err(StoreError::Failed { message })
 }
 
-/// Returns the text that is sent for a turn: the answer, and how the turn ended if it did not
-/// complete.
+/// Returns the text to send for a turn: the answer, and how the turn ended if it did not complete.
 pub(crate) fn result_text(outcome: &Outcome) -> String {
     let text = outcome.text.trim_end();
     let more = match &outcome.status {

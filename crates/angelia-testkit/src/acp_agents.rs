@@ -1,6 +1,5 @@
-//! The real ACP agents, as `cargo xtask setup` installs them, and the settings each one needs to
-//! talk only to a model on loopback. A test that needs one fails when it is missing; it is never
-//! skipped.
+//! The real ACP agents installed by `cargo xtask setup`, and the settings with which each of them
+//! talks only to a model on loopback. A test that needs a missing agent fails; it is never skipped.
 
 use angelia_executors::acp::selftest;
 
@@ -39,7 +38,7 @@ impl AcpAgent {
         Ok(vec!["node".to_owned(), script])
     }
 
-    /// Like [`Self::claude`], with a dummy API key.
+    /// Returns the same agent as [`Self::claude`], with a dummy API key.
     pub fn claude_with_key(
         place: &IsolatedHome,
         base_url: &str,
@@ -61,8 +60,8 @@ impl AcpAgent {
         Ok(agent)
     }
 
-    /// Like [`Self::gemini`], but not logged in. The address is left out too: Gemini CLI accepts an
-    /// address alone as a login.
+    /// Returns the same agent as [`Self::gemini`], but not logged in. Omits the address too,
+    /// because Gemini CLI accepts an address alone as a login.
     pub fn gemini_without_key() -> Result<Self, ProgramNotInstalled> {
         let script = find("@google/gemini-cli/bundle/gemini.js")?;
         let arguments = ["--acp", "-m", "gemini-2.5-flash"];

@@ -148,7 +148,7 @@ fn any_question() -> impl Strategy<Value = Question> {
 fn any_usage() -> impl Strategy<Value = Usage> {
     let context =
         (any::<u64>(), any::<u64>()).prop_map(|(used, size)| ContextWindow { used, size });
-    // Eighths, because the public form promises no exact last bit.
+    // Use eighths, because the public form does not guarantee the exact last bit.
     let cost = any::<u16>().prop_map(|eighths| f64::from(eighths) / 8.0);
     let tokens = [any::<u64>(); 4];
     let labels = (option::of(any_text()), option::of(any_text()));

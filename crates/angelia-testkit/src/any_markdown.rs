@@ -1,10 +1,10 @@
-//! Markdown of any kind, for the property that a platform shows every character of it.
+//! Generates arbitrary Markdown, to test that a platform shows every character of it.
 
 use angelia_core::ports::{OutgoingMessage, RichText};
 use proptest::{collection::vec, prelude::*};
 
-/// Returns Markdown with everything that the dialects of the platforms stumble over: their special
-/// characters, blocks that stay open, emphasis without spaces around it, addresses with brackets.
+/// Generates Markdown with everything that the platforms' dialects stumble over: their special
+/// characters, unclosed blocks, emphasis without surrounding spaces, addresses with brackets.
 pub fn any_markdown() -> impl Strategy<Value = String> {
     let block = prop::sample::select(vec![
         "\n\n",
@@ -39,7 +39,8 @@ pub fn any_markdown() -> impl Strategy<Value = String> {
     vec(part, 0..16).prop_map(|parts| parts.concat())
 }
 
-/// Returns the characters that a person sees: platforms change the space between words.
+/// Returns the characters that a person sees, without spaces, because platforms change those
+/// between words.
 pub fn without_spaces(text: &str) -> String {
     text.chars().filter(|c| !c.is_whitespace()).collect()
 }

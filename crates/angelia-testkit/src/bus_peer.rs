@@ -31,7 +31,7 @@ impl BusPeer {
         })
     }
 
-    /// Connects, retrying until a daemon listens on the socket.
+    /// Connects to the socket, retrying until a daemon listens on it.
     pub async fn connect_with_retry(socket: &Path) -> Self {
         let connected = timeout(FRAME_TIMEOUT, async {
             loop {
@@ -55,7 +55,7 @@ impl BusPeer {
         self.stream.write_all(bytes).await
     }
 
-    /// Reads the next frame; `None` when the daemon has closed the connection.
+    /// Reads the next frame. Returns `None` when the daemon has closed the connection.
     pub async fn next_frame(&mut self) -> io::Result<Option<Value>> {
         loop {
             if let Some(frame) = self.frames.next() {
@@ -70,7 +70,7 @@ impl BusPeer {
         }
     }
 
-    /// Reads the next frame; panics when none arrives.
+    /// Reads the next frame. Panics if none arrives.
     pub async fn expect_frame(&mut self) -> Value {
         match timeout(FRAME_TIMEOUT, self.next_frame()).await {
             Ok(Ok(Some(frame))) => frame,

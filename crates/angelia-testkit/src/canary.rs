@@ -1,4 +1,4 @@
-//! Markers in the files of a home, which show whether an agent told them to a model or ran them.
+//! Markers in the files of a home, which show whether an agent sent them to a model or ran them.
 
 use std::{
     fs, io,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::model_server::RecordedRequest;
 
-/// Every marker starts with this.
+/// Prefix of every marker.
 const PREFIX: &str = "CANARY-";
 
 /// Plants markers. A program that is run leaves its name in a folder that only we read.
@@ -19,7 +19,7 @@ pub struct Canaries {
 }
 
 impl Canaries {
-    /// Keeps its programs and their traces in `folder`.
+    /// Creates canaries that keep their programs and traces in `folder`.
     pub fn new(folder: &Path) -> io::Result<Self> {
         let canaries =
             Self { programs: folder.join("canary-bin"), traces: folder.join("canary-runs") };
@@ -43,8 +43,8 @@ impl Canaries {
         Ok(path)
     }
 
-    /// Writes a file, with the folders above it, in which `MARKER` stands for the marker of `path`
-    /// and `PROGRAM` for a program with the same name.
+    /// Writes a file, creating its parent folders. In `content`, `MARKER` stands for the marker of
+    /// `path`, and `PROGRAM` for a program with the same name.
     pub fn plant(&self, root: &Path, path: &str, content: &str) -> io::Result<()> {
         let place = root.join(path);
         let name: String = place

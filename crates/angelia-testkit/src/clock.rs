@@ -1,4 +1,4 @@
-//! A clock that shows this machine's time, for tests that do not control time.
+//! A clock that shows this machine's time, for tests that do not control the time.
 
 use angelia_core::ports::Clock;
 use jiff::Timestamp;

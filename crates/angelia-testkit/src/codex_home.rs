@@ -11,16 +11,16 @@ use serde_json::json;
 
 use crate::real;
 
-/// The login that Codex must have for the scripted provider.
+/// The login that the scripted provider requires of Codex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodexLogin {
     /// The API key in [`KEY_VARIABLE`].
     Key,
-    /// An account from `codex login`; no test is logged in this way.
+    /// An account from `codex login`. No test is logged in this way.
     Account,
 }
 
-/// Creates the folder and its config.toml, with `more` appended to it.
+/// Creates the folder and its config.toml, to which `more` is appended.
 pub fn create(
     folder: PathBuf,
     base_url: &str,
@@ -37,7 +37,7 @@ pub fn create(
     Ok(folder)
 }
 
-/// Gives [`MODEL`] a context window larger than any test needs, by replacing the catalogue with one
+/// Gives [`MODEL`] a larger context window than any test needs, by replacing the catalogue with one
 /// that contains only this model.
 pub fn widen_context_window(folder: &Path) -> io::Result<()> {
     let model = json!({
@@ -58,7 +58,7 @@ pub fn widen_context_window(folder: &Path) -> io::Result<()> {
     fs::write(config, first + &rest)
 }
 
-/// Reports whether Codex has a record of this thread on disk.
+/// Returns whether Codex has a record of this thread on disk.
 pub fn has_record(folder: &Path, thread: &str) -> bool {
     real::contains_file_named(&folder.join("sessions"), thread)
 }

@@ -1,5 +1,5 @@
-//! Opens an agent of an executor directly and runs turns on it, without the engine: for the tests
-//! of one particular executor.
+//! Opens an executor's agent directly and runs turns on it without the engine, for tests of one
+//! particular executor.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -33,7 +33,7 @@ pub use crate::turn_output::TurnOutput;
 /// Upper limit for any single step of a test, with room for a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(50);
 
-/// The time an agent gets to exit by itself when it is closed.
+/// How long an agent may take to exit on its own when it is closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(4);
 
 /// Polls until a condition outside the test's control holds; panics after [`DEADLINE`].
@@ -49,16 +49,16 @@ pub async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 pub struct DirectSession {
     id: SessionId,
     pub agent: Box<dyn Agent>,
-    /// Who sends the next turns; `None`: the owner.
+    /// Who sends the next turns; `None` for the owner.
     pub caller: Option<Arc<str>>,
     watch_report: ReportWatcher,
-    /// The session is unattended, so requests without a decision are allowed.
+    /// Whether the session is unattended, so that requests without a decision are allowed.
     is_unattended: bool,
 }
 
 type ReportWatcher = Box<dyn FnMut(&ApprovalRequest, &TurnHandle) + Send>;
 
-/// A turn, the agent's end of it, and the receiver and handle of its viewer.
+/// A turn, the agent's end of it, and the viewer's receiver and handle.
 pub(crate) type PreparedTurn = (Turn, TurnIo, mpsc::Receiver<Vec<AgentEvent>>, TurnHandle);
 
 type EventWatcher = Box<dyn FnMut(&AgentEvent, &TurnHandle) + Send>;
@@ -77,7 +77,7 @@ impl TurnHandle {
         self.send_control(TurnControl::Decide { key, decision });
     }
 
-    /// Has no objection to a reported call.
+    /// Lets a reported call proceed.
     pub fn proceed(&self, report: &ApprovalRequest) {
         self.send_control(TurnControl::Proceed { key: Arc::clone(&report.key) });
     }
@@ -121,7 +121,7 @@ impl DirectSession {
         self.watch_report = Box::new(watch);
     }
 
-    /// Returns the reason why the conversation `native` could not be resumed.
+    /// Returns why the conversation `native` could not be resumed.
     pub async fn open_error(
         executor: &dyn Executor,
         spec: &SessionSpec,
@@ -140,7 +140,7 @@ impl DirectSession {
         self.turn(TurnOrigin::Owner, vec![Content::text(text)], Box::new(|_, _| {})).await
     }
 
-    /// Has the agent shorten its conversation.
+    /// Makes the agent shorten its conversation.
     pub async fn compact(&mut self) -> TurnOutput {
         let (mut turn, io, events, hands) = self.prepare(Vec::new(), TurnOrigin::Owner, 64);
         turn.options.task = TurnTask::Compact;
@@ -159,7 +159,7 @@ impl DirectSession {
         self.turn(TurnOrigin::Owner, vec![Content::text(text)], Box::new(watch)).await
     }
 
-    /// Runs a turn and interrupts it as soon as the condition holds, also before its first event.
+    /// Runs a turn and interrupts it as soon as the condition holds, even before the first event.
     pub async fn prompt_interrupted_when(
         &mut self,
         text: &str,
@@ -219,8 +219,8 @@ impl DirectSession {
         TurnOutput(TurnTrace { agent_events, outcome: ended, cancel_latency: None })
     }
 
-    /// Returns a new turn with its two ends: the agent's, and the receiver and handle of its
-    /// viewer. `capacity` batches of events fit between them.
+    /// Returns a new turn with its two ends: the agent's, and the viewer's receiver and handle.
+    /// `capacity` batches of events fit between them.
     pub(crate) fn prepare(
         &self,
         input: Vec<Content>,

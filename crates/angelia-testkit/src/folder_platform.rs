@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::programs::workspace_root;
 
-/// The platform; people act by its methods.
+/// The platform. Its methods simulate people.
 #[derive(Debug)]
 pub struct FolderPlatform {
     folder: tempfile::TempDir,
@@ -30,7 +30,7 @@ pub struct FolderMessage {
     pub markdown: String,
     /// Labels and values.
     pub buttons: Vec<(String, String)>,
-    /// The last buttons that it had.
+    /// The last buttons that the message had.
     pub old_buttons: Vec<(String, String)>,
     pub reply_to: Option<String>,
     pub file: Option<Vec<u8>>,
@@ -43,10 +43,10 @@ impl Default for FolderPlatform {
 }
 
 impl FolderPlatform {
-    /// The program and its arguments.
+    /// Returns the program and its arguments.
     pub fn command(&self) -> Vec<String> {
         let script = workspace_root().join("tests/clients/channel_program.py");
-        // Without -B it would leave compiled files in the repository.
+        // Without -B, Python would leave compiled files in the repository.
         let words = ["python3", "-B", script.to_str().unwrap(), self.path().to_str().unwrap()];
         words.map(str::to_owned).to_vec()
     }
@@ -59,7 +59,8 @@ impl FolderPlatform {
         self.path().join(name)
     }
 
-    /// A person does something. The event gets a key and a person; `event` has the rest.
+    /// Simulates an action of a person. The event gets a key and a person; `event` contains the
+    /// rest.
     pub fn push_event(&self, person: &str, mut event: Value) {
         let number = self.events.fetch_add(1, Ordering::Relaxed) + 1;
         let fields = event.as_object_mut().unwrap();
@@ -70,14 +71,14 @@ impl FolderPlatform {
         self.push_line(&json!({"event": event}));
     }
 
-    /// The program does something by itself.
+    /// Makes the program do something on its own.
     pub fn act(&self, what: &str, times: usize) {
         self.push_line(&json!({"do": what, "times": times}));
     }
 
     fn push_line(&self, line: &Value) {
         let path = self.file("people.jsonl");
-        // One write, so that the program never sees half a line.
+        // Use one write, so that the program never sees half a line.
         let mut file = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
         file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
@@ -101,13 +102,13 @@ impl FolderPlatform {
         );
     }
 
-    /// The environments of the program, of one start after the other.
+    /// Returns the program's environment for each of its starts, in order.
     pub fn starts(&self) -> Vec<Value> {
         let lines = fs::read_to_string(self.file("starts.jsonl")).unwrap_or_default();
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What the program has written down.
+    /// Returns what the program has recorded.
     pub fn state(&self) -> Value {
         let text = fs::read_to_string(self.file("state.json")).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
@@ -117,7 +118,7 @@ impl FolderPlatform {
         usize::try_from(self.state()[key].as_u64().unwrap_or_default()).unwrap()
     }
 
-    /// Whether every line of people was acknowledged.
+    /// Returns whether every line from people was acknowledged.
     pub fn is_acknowledged(&self) -> bool {
         let lines = fs::read_to_string(self.file("people.jsonl")).unwrap_or_default();
         self.count("acked") == lines.lines().count()

@@ -23,14 +23,14 @@ impl IsolatedHome {
         PrivateHome::create(&std::env::temp_dir(), "angelia-test-").map(Self)
     }
 
-    /// Returns a child's whole environment, for a process that is started with a cleared one. It
-    /// holds only `PATH`, the language, and the variables that keep every file inside this home.
+    /// Returns a child's complete environment, for a process that is started with a cleared one. It
+    /// contains only `PATH`, the language, and the variables that keep every file inside this home.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         PrivateFolders::environment(self, search_path())
     }
 
-    /// Like [`Self::environment`], for an agent that uses the model server at `base_url` with a
-    /// dummy key.
+    /// Returns the same as [`Self::environment`], for an agent that uses the model server at
+    /// `base_url` with a dummy key.
     pub fn agent_environment(&self, base_url: &str) -> Vec<(OsString, OsString)> {
         let mut environment = self.environment();
         let variables = RealClaude::model_variables(base_url).into_iter();
@@ -39,7 +39,8 @@ impl IsolatedHome {
         environment
     }
 
-    /// Like [`Self::agent_environment`], but with a dummy subscription token instead of an API key.
+    /// Returns the same as [`Self::agent_environment`], but with a dummy subscription token instead
+    /// of an API key.
     pub fn subscription_environment(&self, base_url: &str) -> Vec<(OsString, OsString)> {
         let mut environment = self.agent_environment(base_url);
         environment.retain(|(name, _)| name != "ANTHROPIC_API_KEY");

@@ -1,5 +1,5 @@
-//! The ports about files for engines without files: a path resolver that removes `..` and looks at
-//! nothing, diffs that only name their files, and sessions that have none.
+//! The file-related ports for engines without files: a path resolver that removes `..` without
+//! accessing any file, diffs that only name their files, and sessions without files.
 
 use std::{
     io,
@@ -63,7 +63,7 @@ impl EditDiffer for NamedDiffs {
     }
 }
 
-/// Has nothing to remove.
+/// Session files that never exist.
 #[derive(Clone, Copy, Debug)]
 pub struct NoSessionFiles;
 

@@ -1,6 +1,6 @@
 //! Shared support for the tests and benchmarks of every crate: a scripted model server, the real
-//! agent programs in an isolated environment, small fake ones, and a store in memory. A
-//! dev-dependency only.
+//! agent programs in an isolated environment, small fake ones, and an in-memory store. Only used as
+//! a dev-dependency.
 
 pub mod acp_agents;
 pub mod any_event;

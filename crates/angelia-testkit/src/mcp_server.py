@@ -1,9 +1,9 @@
 """An MCP server for tests, on the official library: tools that a test can watch and break.
 
 Usage: mcp_server.py FOLDER [--many N] [--http | --login ISSUER]. FOLDER gets a file for everything that
-happens. With --http it serves on loopback until stdin ends, wants `x-test-key: open`, and prints its address. With
---login it wants a token of that issuer for its own address instead, as the library checks it; while FOLDER has a
-file `refuse`, it refuses the next token and removes the file.
+happens. With --http, it serves on loopback until stdin ends, requires `x-test-key: open`, and prints its address.
+With --login, it instead requires a token from that issuer for its own address, checked by the library; while FOLDER
+contains a file `refuse`, it refuses the next token and removes the file.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-//! MCP servers as `mcp_servers` defines them: the official reference servers, as `cargo xtask setup`
-//! installs them, and one on the official library for Python that a test can watch and break.
+//! MCP servers in the form of `mcp_servers`: the official reference servers installed by `cargo xtask setup`,
+//! and one based on the official Python library that a test can observe and break.
 
 use std::path::Path;
 
@@ -38,14 +38,14 @@ pub fn watched(folder: &Path, many: usize) -> Result<Value> {
     Ok(json!({"command": python, "args": args}))
 }
 
-/// Starts the same server on loopback. It wants the header `x-test-key: open`.
+/// Starts the same server on loopback. It requires the header `x-test-key: open`.
 pub fn watched_over_http(folder: &Path) -> Result<ScriptServer> {
     let folder = folder.as_os_str().to_owned();
     ScriptServer::start_python(PYTHON_GROUP, SCRIPT, [folder, "--http".into()])
 }
 
-/// Starts the same server on loopback. It wants tokens of this issuer for its own address, with the scope
-/// `tools`.
+/// Starts the same server on loopback. It requires tokens from this issuer for its own address, with the
+/// scope `tools`.
 pub fn watched_with_login(folder: &Path, issuer: &str) -> Result<ScriptServer> {
     let folder = folder.as_os_str().to_owned();
     ScriptServer::start_python(PYTHON_GROUP, SCRIPT, [folder, "--login".into(), issuer.into()])

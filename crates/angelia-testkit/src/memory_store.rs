@@ -1,4 +1,4 @@
-//! A store in memory, for one process. It follows the same rules as the store on disk; the
+//! An in-memory store for one process. It follows the same rules as the store on disk; the
 //! conformance suite checks both.
 
 mod browsers;
@@ -28,7 +28,7 @@ use jiff::Timestamp;
 
 use self::state::{MemoryStoreState, SESSION_NOT_FOUND, SessionEntry, reject_finished_state};
 
-/// Sessions, turns and events in memory; they are lost when the process ends.
+/// Sessions, turns and events in memory, which are lost when the process exits.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     state: Mutex<MemoryStoreState>,
@@ -39,7 +39,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// Runs `work` on the data at once, unless the store is closed.
+    /// Immediately runs `work` on the data, unless the store is closed.
     fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut MemoryStoreState) -> Result<T, StoreError>,

@@ -1,6 +1,6 @@
-// A real OAuth server on loopback for the tests of logins: the package `oidc-provider`, with one public
-// client that uses the device flow. Refresh tokens are used once. It prints its address, and ends when
-// its stdin does. Below /_test it plays the person at the browser, and tells what it has seen.
+// A real OAuth server on loopback for tests of logins: the package `oidc-provider`, with one public client
+// that uses the device flow. Refresh tokens can be used once. It prints its address, and ends when its stdin
+// does. Below /_test it plays the person at the browser, and reports what it has seen.
 import http from 'node:http';
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
@@ -27,7 +27,7 @@ const provider = new Provider(address, {
   features: {
     deviceFlow: { enabled: true },
     devInteractions: { enabled: true },
-    // Every address on this machine may be the receiver of tokens.
+    // Tokens may be issued for any address on this machine.
     resourceIndicators: {
       enabled: true,
       useGrantedResource: () => true,
@@ -47,7 +47,7 @@ provider.on('grant.error', (ctx, error) => {
   else seen.refused += 1;
 });
 
-// Fills in the pages as a person would, with one browser's cookies.
+// Fills in the pages like a person, with the cookies of one browser.
 async function decide(code, decision) {
   const cookies = new Map();
   const browse = async (target, form) => {
@@ -89,13 +89,13 @@ async function decide(code, decision) {
   throw new Error(`the pages do not end: ${page.text}`);
 }
 
-// Says what an access token is good for; nothing if it was not issued here or has expired.
+// Returns what an access token is valid for; empty if it was not issued here or has expired.
 async function describe(token) {
   const known = await provider.AccessToken.find(token);
   return known ? { client_id: known.clientId, scope: known.scope ?? '', resource: known.aud, sub: known.accountId } : {};
 }
 
-// Plays a person with a program of their own.
+// Plays a person who logs in with their own program.
 async function logIn() {
   const post = async (path, form) => {
     const response = await fetch(address + path, { method: 'POST', body: new URLSearchParams(form) });

@@ -1,5 +1,5 @@
-//! A real OAuth server on loopback, as `cargo xtask setup` installs it, with one public client whose
-//! refresh tokens are good once. It also plays the person who confirms a code.
+//! A real OAuth server on loopback, installed by `cargo xtask setup`, with one public client whose
+//! refresh tokens are valid only once. It also plays the person who confirms a code.
 
 use std::net::TcpStream;
 
@@ -25,7 +25,7 @@ impl OidcServer {
     pub const CLIENT_ID: &str = "angelia-test";
     pub const SCOPE: &str = "openid offline_access";
 
-    /// Starts a server whose access tokens live so long.
+    /// Starts a server whose access tokens live for this long.
     pub fn start(lifetime_seconds: u64) -> Result<Self> {
         let node = format!("{GROUP}/node_modules/node-{}/bin/node", platform());
         let node = require_installed(&node)?;
@@ -42,12 +42,12 @@ impl OidcServer {
         format!("http://{}", self.process.address())
     }
 
-    /// Returns where tokens are issued.
+    /// Returns the address at which tokens are issued.
     pub fn token_url(&self) -> String {
         format!("{}/token", self.issuer())
     }
 
-    /// Confirms a code, as the person at the browser.
+    /// Confirms a code, like the person at the browser.
     pub fn approve(&self, user_code: &str) -> Result<()> {
         self.ask(&format!("/_test/approve/{user_code}")).map(|_| ())
     }
@@ -63,7 +63,7 @@ impl OidcServer {
         Ok(tokens["refresh_token"].as_str().context("no refresh token")?.to_owned())
     }
 
-    /// Returns what the server has counted: `device`, `polls`, `refreshes`, `refused`.
+    /// Returns one of the server's counters: `device`, `polls`, `refreshes`, `refused`.
     pub fn seen(&self, what: &str) -> Result<u64> {
         self.ask("/_test/seen")?[what].as_u64().context("not counted")
     }

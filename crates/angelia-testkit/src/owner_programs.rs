@@ -1,4 +1,4 @@
-//! Starts programs of the owner, as the binary does it, in an isolated home.
+//! Starts the owner's programs like the binary does, in an isolated home.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Plain HTTP requests for the tests of a daemon, one per connection.
+//! Plain HTTP requests for tests of a daemon, one per connection.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -12,7 +12,7 @@ pub struct PlainResponse {
     /// The status line and the headers.
     pub head: String,
     pub text: String,
-    /// The JSON of the text; the text itself if it is not JSON, and null if there is none.
+    /// The text parsed as JSON, the text itself if it is not JSON, or null if there is none.
     pub body: Value,
 }
 
@@ -44,7 +44,7 @@ impl PlainResponse {
         self.header("x-angelia-session")
     }
 
-    /// Returns the text blocks of a message of the Messages API, joined.
+    /// Returns the joined text blocks of a message in the Messages API.
     #[track_caller]
     pub fn message_text(&self) -> String {
         assert_eq!(self.status, 200, "{self:?}");

@@ -1,4 +1,5 @@
-//! An HTTP server on loopback with fixed answers, for tests of requests that ask no model.
+//! An HTTP server on loopback with fixed answers, for tests of requests that do not involve a
+//! model.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -10,17 +11,17 @@ use std::{
     thread,
 };
 
-/// The server's reaction to a request.
+/// How the server reacts to a request.
 #[derive(Clone, Debug)]
 pub enum PlainAnswer {
     Json(u16, String),
-    /// The client is sent to another address.
+    /// Redirects the client to another address.
     Redirect(String),
-    /// The request is read and never answered.
+    /// Reads the request, but never answers it.
     Silence,
 }
 
-/// A server, and the requests that it got. Requests for which there is no answer get 404.
+/// A server that records its requests. Requests without an answer get 404.
 #[derive(Debug)]
 pub struct PlainServer {
     address: String,
@@ -28,7 +29,7 @@ pub struct PlainServer {
 }
 
 impl PlainServer {
-    /// `answers`: by method and path, such as `GET /v1/models`.
+    /// Starts a server. `answers` are keyed by method and path, such as `GET /v1/models`.
     pub fn start(answers: impl IntoIterator<Item = (&'static str, PlainAnswer)>) -> Self {
         let answers: BTreeMap<&'static str, PlainAnswer> = answers.into_iter().collect();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -55,7 +56,7 @@ impl PlainServer {
                     }
                     None => (404, "{\"error\":{\"message\":\"there is nothing here\"}}"),
                 };
-                // A client that leaves is no error.
+                // A client that disconnects is not an error.
                 let _left = write!(
                     stream,
                     "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
@@ -67,7 +68,7 @@ impl PlainServer {
         Self { address, requests }
     }
 
-    /// `http://HOST:PORT`.
+    /// Returns `http://HOST:PORT`.
     pub fn address(&self) -> &str {
         &self.address
     }

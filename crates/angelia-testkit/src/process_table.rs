@@ -1,5 +1,5 @@
 //! Reads `/proc`: finds the processes that carry an agent's mark (an environment variable), and
-//! returns facts about a process that tests check. Works only on Linux.
+//! returns facts about a process for tests. Works only on Linux.
 
 use std::{
     collections::BTreeSet,
@@ -9,11 +9,11 @@ use std::{
 
 const MARK_VARIABLE: &str = "ANGELIA_AGENT";
 
-/// Returns every living process whose mark starts with `mark`: `<home id>:<owner id>:`.
+/// Returns every live process whose mark starts with `mark`: `<home id>:<owner id>:`.
 pub fn find_marked(mark: &str) -> BTreeSet<i32> {
     let mark = format!("{MARK_VARIABLE}={mark}");
     let marked = |pid: &i32| {
-        // A zombie has no environment any more.
+        // A zombie no longer has an environment.
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let mut variables = environment.split(|byte| *byte == 0);
         variables.any(|variable| variable.starts_with(mark.as_bytes()))
@@ -26,8 +26,7 @@ fn pids() -> impl Iterator<Item = i32> {
     table.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Returns those marked processes that this process has started itself, without the processes
-/// that the agents have started.
+/// Returns the marked processes that this process itself started, without those started by agents.
 pub fn find_agents(mark: &str) -> BTreeSet<i32> {
     let ours = std::process::id().to_string();
     let mut pids = find_marked(mark);
@@ -35,7 +34,7 @@ pub fn find_agents(mark: &str) -> BTreeSet<i32> {
     pids
 }
 
-/// Returns the living children of a process.
+/// Returns the live children of a process.
 pub fn children(parent: u32) -> Vec<i32> {
     let parent = parent.to_string();
     let lives = |pid: &i32| !matches!(state(*pid).as_deref(), None | Some("Z" | "X"));
@@ -64,12 +63,12 @@ pub(crate) fn parent_pid(pid: i32) -> Option<String> {
 /// Returns a field of a process's or thread's `stat` file; field 0 is the state.
 pub(crate) fn stat_field(folder: &Path, field: usize) -> Option<String> {
     let stat = fs::read_to_string(folder.join("stat")).ok()?;
-    // The program's name before the state may contain anything, also spaces and brackets.
+    // The program's name, which precedes the state, may contain anything, even spaces and brackets.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(field).map(str::to_owned)
 }
 
-/// Returns whether this is the process that ends Angelia's children after Angelia's own death.
+/// Returns whether this is the process that ends Angelia's children after Angelia itself has died.
 pub fn is_owner_watch(pid: i32) -> bool {
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let mut arguments = command.split(|byte| *byte == 0).skip(1);

@@ -1,5 +1,5 @@
 //! Finds this crate's own programs (`fake-agent`, `fake-cli`, `acp-fake`, `model-server`) for the
-//! tests of other crates, and builds them when they are missing or older than their source.
+//! tests of other crates, and builds them if they are missing or older than their source.
 //!
 //! Cargo builds a package's programs only for that package's own tests, so a test in another crate
 //! cannot rely on them being built.
@@ -27,7 +27,7 @@ pub fn workspace_root() -> PathBuf {
     crate_folder.ancestors().nth(2).unwrap_or(crate_folder).to_owned()
 }
 
-/// Returns a child process that misbehaves as its arguments tell it to.
+/// Returns a child process that misbehaves according to its arguments.
 pub fn fake_agent() -> Result<PathBuf, ProgramError> {
     find("fake-agent", &["src/bin/fake-agent"])
 }

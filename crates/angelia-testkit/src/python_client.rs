@@ -1,4 +1,4 @@
-//! A Python program with the official library of a platform, which shows that a fake server is right.
+//! A Python program with a platform's official library, which verifies that a fake server is correct.
 
 #![expect(clippy::disallowed_methods, reason = "the library runs in a program of its own")]
 #![expect(
@@ -18,10 +18,10 @@ use tempfile::NamedTempFile;
 
 use crate::programs::workspace_root;
 
-/// The longest wait for a step of the program.
+/// How long to wait for a step of the program.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// The running program. It is killed with the test; if the test fails, its output is printed.
+/// The running program. It is killed with the test. If the test fails, its output is printed.
 #[derive(Debug)]
 pub struct PythonClient {
     child: Child,
@@ -29,8 +29,8 @@ pub struct PythonClient {
 }
 
 impl PythonClient {
-    /// Starts `tests/clients/SCRIPT` with the packages of `tests/python/GROUP`, and with these environment
-    /// variables alone.
+    /// Starts `tests/clients/SCRIPT` with the packages of `tests/python/GROUP`, and with only these
+    /// environment variables.
     pub fn start<'a>(
         group: &str,
         script: &str,
@@ -63,7 +63,7 @@ impl PythonClient {
         }
     }
 
-    /// Waits for the end of the program, which says "all right". Returns its output.
+    /// Waits for the program to end and to print "all right". Returns its output.
     pub fn finish(mut self) -> String {
         let status = self.child.wait().unwrap();
         let output = self.output();

@@ -1,5 +1,5 @@
-//! The real agent programs, as `cargo xtask setup` installs them. A test that needs one fails when
-//! it is missing; it is never skipped.
+//! The real agent programs installed by `cargo xtask setup`. A test that needs a missing one fails; it is
+//! never skipped.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub struct RealClaude {
 /// The dummy API key that Claude Code uses as its login.
 pub const CLAUDE_KEY: &str = selftest::DUMMY_KEY;
 
-/// The dummy subscription token, as another login of Claude Code.
+/// The dummy subscription token, another kind of login for Claude Code.
 pub const CLAUDE_TOKEN: &str = "sk-ant-oat01-dummy-token-of-tests";
 
 /// Set to `all` by `cargo xtask test full`.
@@ -37,9 +37,9 @@ impl RealClaude {
         Ok([Self::oldest()?, Self::newest()?])
     }
 
-    /// Returns the versions for a test of the whole product: the newest one, and the oldest one too in
-    /// `cargo xtask test full`. Tests of the executor itself run on [both](Self::all) every time, so a
-    /// difference between the versions is found there, at a fraction of the cost.
+    /// Returns the versions for a test of the whole product: the newest one and, in `cargo xtask test full`,
+    /// also the oldest one. Tests of the executor itself always run on [both](Self::all), so a difference
+    /// between the versions is found there at a fraction of the cost.
     #[expect(clippy::disallowed_methods, reason = "the runner of the tests says which suite runs")]
     pub fn for_product_tests() -> Result<Vec<Self>, ProgramNotInstalled> {
         match std::env::var(VERSIONS_VARIABLE).as_deref() {
@@ -62,19 +62,19 @@ impl RealClaude {
         Ok(Self { version, path })
     }
 
-    /// Returns the arguments that make it speak stream-json over stdin and stdout.
+    /// Returns the arguments that make the program speak stream-json over stdin and stdout.
     pub fn stream_arguments() -> Vec<&'static str> {
         let base = "-p --input-format stream-json --output-format stream-json --verbose";
         base.split(' ').collect()
     }
 
-    /// Returns the variables that make it talk only to the model at `base_url`.
+    /// Returns the variables that make the program talk only to the model at `base_url`.
     pub fn model_variables(base_url: &str) -> Vec<(&'static str, String)> {
         selftest::model_variables(base_url)
     }
 
-    /// Returns the variables of a profile: those of [`Self::model_variables`], a runtime folder in
-    /// this home, and a single retry, so that a test of a failure is short.
+    /// Returns the variables of a profile: those of [`Self::model_variables`], a runtime folder in this home,
+    /// and a single retry, so that a test of a failure is short.
     pub fn variables(place: &IsolatedHome, base_url: &str) -> Vec<(&'static str, String)> {
         selftest::private_variables(place, base_url)
     }
@@ -87,7 +87,8 @@ impl RealClaude {
         format!("{lines}      ANTHROPIC_API_KEY: {CLAUDE_KEY}\n")
     }
 
-    /// Like [`Self::config_lines`], but without an API key: the program needs its own login.
+    /// Returns the same as [`Self::config_lines`], but without an API key, so that the program needs its own
+    /// login.
     pub fn config_lines_without_login(&self, place: &IsolatedHome, base_url: &str) -> String {
         let variables = Self::variables(place, base_url).into_iter();
         let variables: Vec<_> =
@@ -113,7 +114,7 @@ impl RealClaude {
         spec
     }
 
-    /// Reports whether Claude Code has a transcript of this conversation on disk.
+    /// Returns whether Claude Code has a transcript of this conversation on disk.
     pub fn has_record(place: &IsolatedHome, conversation: &str) -> bool {
         contains_file_named(&place.home().join(".claude/projects"), conversation)
     }
@@ -147,7 +148,7 @@ pub(crate) fn require_installed(path: &str) -> Result<PathBuf, ProgramNotInstall
     if path.is_file() { Ok(path) } else { Err(ProgramNotInstalled(path)) }
 }
 
-/// Reports whether a file or folder anywhere below `folder` has `text` in its name.
+/// Returns whether a file or folder anywhere below `folder` has `text` in its name.
 pub(crate) fn contains_file_named(folder: &Path, text: &str) -> bool {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     entries.into_iter().any(|entry| {

@@ -1,4 +1,4 @@
-//! An adapter of a chat platform that receives, and keeps what it has received.
+//! Runs a chat platform adapter, and keeps the events that it receives.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ use angelia_core::{
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// Keeps events and the cursor behind them.
+/// Keeps events and the cursor after them.
 #[derive(Debug, Default)]
 pub struct KeptEvents {
     events: Mutex<Vec<InboundEvent>>,
@@ -39,7 +39,7 @@ pub struct ReceivingAdapter {
 }
 
 impl ReceivingAdapter {
-    /// Starts, and returns when the adapter has a cursor.
+    /// Starts the adapter, and returns once it has a cursor.
     pub async fn start(adapter: Arc<dyn Channel>, cursor: Option<&str>) -> Self {
         let kept = Arc::new(KeptEvents::default());
         let stop = CancellationToken::new();
@@ -68,7 +68,7 @@ impl ReceivingAdapter {
         assert!(waited.is_ok(), "{what}: {:?}", self.kept.events.lock().unwrap());
     }
 
-    /// Waits until there are so many events, and returns all.
+    /// Waits until there are this many events, and returns all of them.
     pub async fn events(&self, count: usize) -> Vec<InboundEvent> {
         let has_them = || self.kept.events.lock().unwrap().len() >= count;
         self.until(&format!("{count} events"), has_them).await;

@@ -1,4 +1,4 @@
-//! Stands between a client and an HTTP server, and keeps what both say.
+//! Relays between a client and an HTTP server, and records what both send.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -19,7 +19,7 @@ pub struct RelayedExchange {
     pub answer: String,
 }
 
-/// Passes each request to another server. Answers are passed on as they come.
+/// Passes each request to another server. Answers are passed on as they arrive.
 #[derive(Debug)]
 pub struct RecordingRelay {
     address: SocketAddr,
@@ -27,7 +27,7 @@ pub struct RecordingRelay {
 }
 
 impl RecordingRelay {
-    /// `server`: `HOST:PORT`.
+    /// Starts a relay to `server`, given as `HOST:PORT`.
     pub fn start(server: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -36,25 +36,25 @@ impl RecordingRelay {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (server, log) = (server.clone(), Arc::clone(&log));
-                // A client or a server that goes away ends only its own exchange.
+                // A client or server that disconnects ends only its own exchange.
                 thread::spawn(move || relay(stream, &server, &log));
             }
         });
         Self { address, exchanges }
     }
 
-    /// `HOST:PORT`.
+    /// Returns `HOST:PORT`.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the exchanges that have ended, with the requests that had a body.
+    /// Returns the finished exchanges whose request had a body.
     pub fn exchanges(&self) -> Vec<RelayedExchange> {
         self.exchanges.lock().unwrap().clone()
     }
 }
 
-/// Passes one request on, and its answer back. Both connections are closed then, so the end of the
+/// Passes one request on, and its answer back. Then closes both connections, so the end of the
 /// answer is the end of the connection.
 fn relay(mut client: TcpStream, server: &str, log: &Mutex<Vec<RelayedExchange>>) -> Option<()> {
     let PlainRequest { line, headers, body } = PlainRequest::read(&mut client)?;

@@ -27,7 +27,7 @@ impl RequestParts {
         Self { fields, messages }
     }
 
-    /// Returns how many messages both requests begin with; `None` if they differ before that.
+    /// Returns the number of messages with which both requests begin, or `None` if they differ before that.
     pub fn shared_messages(&self, other: &Self) -> Option<usize> {
         if self.fields != other.fields {
             return None;
@@ -36,14 +36,14 @@ impl RequestParts {
         Some(pairs.take_while(|(own, others)| own == others).count())
     }
 
-    /// Returns the index of the first message that no earlier request has sent in the same place
-    /// after the same beginning; `None` if no earlier request has the same beginning at all.
+    /// Returns the index of the first message that no earlier request sent in the same place after the same
+    /// beginning, or `None` if no earlier request has the same beginning at all.
     pub fn first_new_message(&self, earlier: &[Self]) -> Option<usize> {
         earlier.iter().filter_map(|other| self.shared_messages(other)).max()
     }
 
-    /// Returns the size of the whole request, and of the part that a cache of all earlier requests
-    /// does not have.
+    /// Returns the size of the whole request, and of the part that a cache of all earlier requests does not
+    /// contain.
     pub fn sizes(&self, earlier: &[Self]) -> RequestSizes {
         let bytes = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
         let total = bytes(&self.fields) + bytes(&self.messages);

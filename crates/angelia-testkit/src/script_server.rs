@@ -1,5 +1,5 @@
-//! A server on loopback that is a script, in a process of its own with a private home. The script prints
-//! its address, and ends when its stdin does.
+//! A loopback server that is a script, in a separate process with a private home. The script prints its
+//! address, and ends when its stdin does.
 
 use std::{
     ffi::OsString,
@@ -17,13 +17,13 @@ use crate::{isolated_home::IsolatedHome, programs};
 #[derive(Debug)]
 pub struct ScriptServer {
     child: Child,
-    /// The process ends by itself when this is closed, also if the test is killed.
+    /// Closing this makes the process exit on its own, even if the test is killed.
     _stdin: Option<ChildStdin>,
     address: SocketAddr,
     _home: IsolatedHome,
 }
 
-/// Returns the Python of a folder of `tests/python`.
+/// Returns the Python of a folder in `tests/python`.
 pub(crate) fn python_of(group: &str) -> Result<PathBuf> {
     let python = programs::workspace_root().join("target/python").join(group).join("bin/python");
     if !python.is_file() {
@@ -32,13 +32,13 @@ pub(crate) fn python_of(group: &str) -> Result<PathBuf> {
     Ok(python)
 }
 
-/// Returns the path of a script of this crate.
+/// Returns the path of a script in this crate.
 pub(crate) fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(name)
 }
 
 impl ScriptServer {
-    /// Starts a script of this crate with the packages of a folder of `tests/python`.
+    /// Starts a script of this crate with the packages of a folder in `tests/python`.
     pub(crate) fn start_python(
         group: &str,
         name: &str,
@@ -70,7 +70,7 @@ impl ScriptServer {
         let stdin = child.stdin.take();
         let mut stdout = BufReader::new(child.stdout.take().context("no stdout")?);
         let mut stderr = child.stderr.take().context("no stderr")?;
-        // Its log must be read, or the server stops at a full pipe.
+        // Its log must be read, or the server blocks on a full pipe.
         let log = std::thread::spawn(move || {
             let mut log = Vec::new();
             let _ended = stderr.read_to_end(&mut log);
@@ -104,7 +104,7 @@ impl ScriptServer {
 
 impl Drop for ScriptServer {
     fn drop(&mut self) {
-        // The process has nothing to save, and it may have ended already.
+        // The process has nothing to save, and may already have ended.
         let _ended = self.child.kill();
         let _waited = self.child.wait();
     }

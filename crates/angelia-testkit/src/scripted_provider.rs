@@ -1,4 +1,4 @@
-//! The scripted model as a provider of our own loop.
+//! The scripted model as a provider for the built-in loop.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,12 +24,12 @@ pub fn base_url(server: &ModelServer, api: Api) -> String {
     }
 }
 
-/// Returns a provider without a key, whose one model has a large window.
+/// Returns a provider without a key, whose only model has a large window.
 pub fn provider(server: &ModelServer, api: Api) -> Provider {
     provider_at(&base_url(server, api), api)
 }
 
-/// Like [`provider`], at any address.
+/// Returns a provider like [`provider`], at any address.
 pub fn provider_at(base_url: &str, api: Api) -> Provider {
     let settings = ModelSettings { context: Some(200_000), ..ModelSettings::default() };
     Provider {

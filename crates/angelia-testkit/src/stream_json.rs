@@ -9,7 +9,7 @@ use tokio::{
     process::{Child, ChildStderr, ChildStdin, ChildStdout, Command},
 };
 
-/// A running program; killed when dropped.
+/// A running program, killed on drop.
 #[derive(Debug)]
 pub struct StreamJsonDriver {
     child: Child,
@@ -100,7 +100,7 @@ impl StreamJsonDriver {
             .await
     }
 
-    /// Reads the next line. At the end of the output, the error holds the program's stderr.
+    /// Reads the next line. At the end of the output, the error contains the program's stderr.
     pub async fn next_line(&mut self) -> Result<Value, StreamJsonError> {
         self.line.clear();
         if self.output.read_line(&mut self.line).await? == 0 {

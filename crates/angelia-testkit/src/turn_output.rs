@@ -1,5 +1,5 @@
-//! The output of an agent during one turn, with accessors that panic where a test expects
-//! something.
+//! The output of an agent during one turn, with accessors that panic if something that a test
+//! expects is missing.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -8,7 +8,7 @@ use std::ops::Deref;
 use angelia_core::model::{AgentStart, Failure, NativeSessionId, TurnStatus, Usage};
 use angelia_executors::selftest::TurnTrace;
 
-/// Everything an agent emitted during a turn, and how the turn ended.
+/// Everything that an agent emitted during a turn, and how the turn ended.
 #[derive(Debug)]
 pub struct TurnOutput(pub TurnTrace);
 
@@ -21,7 +21,7 @@ impl Deref for TurnOutput {
 }
 
 impl TurnOutput {
-    /// Returns the answer; panics unless the turn completed.
+    /// Returns the answer. Panics unless the turn completed.
     pub fn answer(&self) -> &str {
         assert_eq!(self.outcome.status, TurnStatus::Completed, "{self:#?}");
         self.outcome.text.as_deref().unwrap()

@@ -1,5 +1,6 @@
-//! A store as one process uses it. A test can make it fail for a while, make single writes fail, or
-//! kill the process: from then on it can neither read nor write, and its leases have no owner.
+//! A store as used by one process. A test can make it fail for a while, make single writes fail, or
+//! kill the process: from then on, the process can neither read nor write, and its leases have no
+//! owner.
 #![expect(clippy::unwrap_used, reason = "a test double fails by panicking")]
 
 use std::sync::{
@@ -23,7 +24,7 @@ use angelia_core::{
 };
 use jiff::Timestamp;
 
-/// The kind of failure of a write.
+/// How a write fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {
     /// `ENOSPC`
@@ -48,7 +49,7 @@ impl WriteFault {
     }
 }
 
-/// The writes that fail, by their number.
+/// Which writes fail, by number.
 #[derive(Debug, Default)]
 struct WriteFaults {
     from: usize,
@@ -61,7 +62,7 @@ pub struct UnreliableStore {
     is_failing: AtomicBool,
     write_count: AtomicUsize,
     faults: Mutex<WriteFaults>,
-    /// Appends with a longer text fail in this way.
+    /// How appends with a longer text fail.
     text_limit: Mutex<Option<(usize, WriteFault)>>,
     leases: Mutex<Vec<Lease>>,
 }
@@ -78,14 +79,14 @@ impl UnreliableStore {
         }
     }
 
-    /// Makes `count` writes fail, starting with the `first` from now; the next write is number 1.
+    /// Makes `count` writes fail, starting with number `first`; the next write is number 1.
     pub fn fail_writes(&self, first: usize, count: usize, fault: WriteFault) {
         let from = self.write_count() + first;
         let until = from.saturating_add(count);
         *self.faults.lock().unwrap() = WriteFaults { from, until, fault: Some(fault) };
     }
 
-    /// Makes every append fail that has a text of more than `limit` bytes.
+    /// Makes every append fail that contains a text of more than `limit` bytes.
     pub fn refuse_texts_over(&self, limit: usize, fault: WriteFault) {
         *self.text_limit.lock().unwrap() = Some((limit, fault));
     }
@@ -106,7 +107,7 @@ impl UnreliableStore {
         *self.faults.lock().unwrap() = WriteFaults::default();
     }
 
-    /// The number of writes so far.
+    /// Returns the number of writes so far.
     pub fn write_count(&self) -> usize {
         self.write_count.load(Ordering::SeqCst)
     }
@@ -118,12 +119,12 @@ impl UnreliableStore {
         faults.fault.filter(|_| (faults.from..faults.until).contains(&number))
     }
 
-    /// The store that other processes use.
+    /// Returns the store that other processes use.
     pub fn disk(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
 
-    /// Makes every call fail until it is set to `false` again.
+    /// Makes every call fail until this is set to `false` again.
     pub fn set_failing(&self, is_failing: bool) {
         self.is_failing.store(is_failing, Ordering::SeqCst);
     }
@@ -163,7 +164,8 @@ impl UnreliableStore {
         }
     }
 
-    /// Like [`UnreliableStore::write`]; the fault shows when the write is committed.
+    /// Queues a write like [`UnreliableStore::write`]. The fault appears when the write is
+    /// committed.
     fn queue<'a>(
         &'a self,
         write: impl FnOnce(&'a dyn Store) -> StoreFuture<'a, PendingCommit>,

@@ -1,4 +1,4 @@
-//! Length-prefixed frames: a length of four bytes, big-endian, then that many bytes.
+//! Length-prefixed frames: a four-byte big-endian length, then that many bytes.
 //!
 //! ```
 //! use angelia_wire::frame::{self, Frame, FrameDecoder};
@@ -15,32 +15,33 @@ use bytes::{Buf as _, BytesMut};
 
 use crate::limits::{MAX_IDLE_BUFFER_BYTES, READ_BYTES};
 
-/// Size of the length in front of a frame.
+/// Size of the length prefix.
 pub const HEADER_BYTES: usize = 4;
 
 /// One frame of the stream, borrowed from the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     Whole(&'a [u8]),
-    /// Over the limit. The payload is skipped as it arrives.
+    /// A frame over the limit. Its payload is skipped as it arrives.
     TooLong {
         bytes: usize,
     },
 }
 
-/// Cuts a stream into frames. Allocates for bytes that have arrived, never for an announced length.
+/// Splits a stream into frames. Allocates for bytes that have arrived, never for an announced
+/// length.
 #[derive(Debug)]
 pub struct FrameDecoder {
     buffer: BytesMut,
     /// Bytes at the front of the buffer that were already returned.
     consumed_bytes: usize,
-    /// Bytes still to be skipped of a frame that is too long.
+    /// Bytes of an oversized frame that are still to be skipped.
     bytes_to_skip: usize,
     limit: usize,
 }
 
 impl FrameDecoder {
-    /// For payloads of at most `limit` bytes.
+    /// Creates a decoder for payloads of up to `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), consumed_bytes: 0, bytes_to_skip: 0, limit }
     }
@@ -53,7 +54,7 @@ impl FrameDecoder {
         &mut self.buffer
     }
 
-    /// Returns the next complete frame, or `None` when more must be read first.
+    /// Returns the next complete frame, or `None` if more bytes are needed.
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot lend its items")]
     pub fn next(&mut self) -> Option<Frame<'_>> {
         let skipped = self.bytes_to_skip.min(self.buffer.len() - self.consumed_bytes);
@@ -72,25 +73,25 @@ impl FrameDecoder {
         Some(Frame::Whole(whole))
     }
 
-    /// Frees memory while nothing is expected: there can be many idle connections.
+    /// Frees memory while the connection is idle; there can be many idle connections.
     pub fn shrink(&mut self) {
         if self.consumed_bytes == self.buffer.len() {
             self.buffer = BytesMut::new();
             self.consumed_bytes = 0;
         } else if self.buffer.capacity() > MAX_IDLE_BUFFER_BYTES {
-            // Part of a large frame has arrived: `advance` drops the bytes before it.
+            // Part of a large frame has arrived: `advance` drops only the bytes before it.
             self.buffer.advance(self.consumed_bytes);
             self.consumed_bytes = 0;
         }
     }
 }
 
-/// Appends a frame. The payload must not be longer than four bytes can express.
+/// Appends a frame. The payload's length must fit in four bytes.
 pub fn encode(out: &mut Vec<u8>, payload: &[u8]) {
     encode_with(out, |out| out.extend_from_slice(payload));
 }
 
-/// Appends a frame whose payload is written in place.
+/// Appends a frame whose payload `write` appends in place.
 pub fn encode_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);

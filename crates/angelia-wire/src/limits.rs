@@ -1,11 +1,11 @@
-//! Limits the memory that a peer can make us hold, and the bytes that are read at a time.
+//! Limits on the memory that a peer can make us hold, and on the size of a single read.
 
-/// The longest line or event that is kept; a longer one is skipped and reported.
+/// The longest line or event that is kept; longer ones are skipped and reported.
 ///
 /// Generous, because agents send images and whole files in one line.
 pub const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 
-/// The length of the beginning that is kept of a line that is too long, to identify it in a report.
+/// How much of an oversized line is kept to identify it in the report.
 pub const HEAD_BYTES: usize = 256;
 
 /// Room offered for one read: the capacity of a pipe on Linux.

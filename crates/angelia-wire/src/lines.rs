@@ -1,5 +1,4 @@
-//! Line buffer of NDJSON and server-sent events: both consist of lines that arrive in reads of any
-//! size.
+//! Line buffer shared by NDJSON and server-sent events, whose lines arrive in reads of any size.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,11 +8,12 @@ use memchr::memchr2;
 
 use crate::limits::{MAX_IDLE_BUFFER_BYTES, READ_BYTES};
 
-/// Bytes that have arrived and are not cut into lines yet.
+/// Bytes that have arrived but are not split into lines yet.
 ///
-/// Invariant: `start <= scanned <= bytes.len()`. Before `start` are lines that were already
-/// returned; between `start` and `scanned` is an unfinished line without a terminator. `scanned`
-/// keeps a long line in a thousand small reads from being searched a thousand times.
+/// Invariant: `start <= scanned <= bytes.len()`. The bytes before `start` are lines that were
+/// already returned; those between `start` and `scanned` belong to an unfinished line and hold no
+/// terminator. Thanks to `scanned`, a long line that arrives in a thousand small reads is searched
+/// only once.
 #[derive(Default)]
 pub(crate) struct LineBuffer {
     bytes: BytesMut,
@@ -22,9 +22,9 @@ pub(crate) struct LineBuffer {
 }
 
 impl LineBuffer {
-    /// Returns room for the next read, and drops the lines that were returned before.
+    /// Returns room for the next read, and drops the lines that were already returned.
     ///
-    /// The return type allows only appending, so the invariant holds.
+    /// The return type only allows appending, which preserves the invariant.
     pub(crate) fn buffer(&mut self) -> &mut (impl BufMut + use<>) {
         if self.start == self.bytes.len() {
             self.bytes.clear(); // reuse the front of the buffer, which is in the CPU cache
@@ -35,7 +35,7 @@ impl LineBuffer {
         self.start = 0;
 
         self.bytes.reserve(READ_BYTES);
-        // A long line has grown the buffer: replace it by a small one.
+        // A long line has grown the buffer: replace it with a small one.
         if self.bytes.capacity() > MAX_IDLE_BUFFER_BYTES && self.bytes.len() <= READ_BYTES {
             let mut small = BytesMut::with_capacity(2 * READ_BYTES);
             small.extend_from_slice(&self.bytes);
@@ -44,9 +44,9 @@ impl LineBuffer {
         &mut self.bytes
     }
 
-    /// Cuts off the next line. `find` returns the position of the first terminator in bytes that
-    /// were not searched before. The range excludes the terminator and is valid until the next call
-    /// of [`Self::buffer`].
+    /// Cuts off the next line. `find` returns the position of the first terminator in the bytes
+    /// that have not been searched yet. The range excludes the terminator and stays valid until the
+    /// next call to [`Self::buffer`].
     pub(crate) fn cut(
         &mut self,
         find: impl FnOnce(&[u8]) -> Option<usize>,
@@ -61,7 +61,7 @@ impl LineBuffer {
         Some(line)
     }
 
-    /// Cuts off the rest as if it were a line: the stream has ended.
+    /// Cuts off the rest as if it were a line, for use once the stream has ended.
     pub(crate) fn cut_rest(&mut self) -> Range<usize> {
         let rest = self.start..self.bytes.len();
         self.start = rest.end;
@@ -79,13 +79,13 @@ impl LineBuffer {
         self.bytes[line.end]
     }
 
-    /// Length of the unfinished line, once [`Self::cut`] has returned `None`.
+    /// Returns the length of the unfinished line. Call it after [`Self::cut`] has returned `None`.
     pub(crate) fn unfinished_len(&self) -> usize {
         self.bytes.len() - self.start
     }
 
-    /// Drops the unfinished line except its first `keep` bytes, and returns how many bytes were
-    /// dropped.
+    /// Drops the unfinished line except its first `keep` bytes. Returns the number of dropped
+    /// bytes.
     pub(crate) fn truncate_unfinished(&mut self, keep: usize) -> usize {
         let kept = self.unfinished_len().min(keep);
         let gone = self.unfinished_len() - kept;
@@ -95,7 +95,7 @@ impl LineBuffer {
     }
 }
 
-/// Prints sizes only: the bytes are private conversations.
+/// Prints only sizes, because the bytes are private conversations.
 impl fmt::Debug for LineBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LineBuffer")
@@ -105,7 +105,7 @@ impl fmt::Debug for LineBuffer {
     }
 }
 
-/// Appends `text` with every line break replaced by a space, so that it stays one line.
+/// Appends `text` on one line, with every line break replaced by a space.
 pub(crate) fn put_on_one_line(out: &mut BytesMut, mut text: &[u8]) {
     while let Some(at) = memchr2(b'\n', b'\r', text) {
         out.extend_from_slice(&text[..at]);

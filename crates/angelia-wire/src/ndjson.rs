@@ -1,4 +1,4 @@
-//! Newline-delimited JSON: cuts a stream into lines, and encodes one line.
+//! Newline-delimited JSON: splits a stream into lines, and encodes a value as one line.
 //!
 //! ```
 //! use angelia_wire::limits::MAX_FRAME_BYTES;
@@ -26,17 +26,17 @@ use crate::lines::{LineBuffer, put_on_one_line};
 pub enum Frame<'a> {
     /// A line without its `\n` or `\r\n`; never empty.
     Line(&'a [u8]),
-    /// A line over the limit, which was skipped: its length without the `\n`, and its beginning.
+    /// A skipped line over the limit: its length without the `\n`, and its beginning.
     TooLong { bytes: usize, head: &'a [u8] },
     /// The stream ended in the middle of this line.
     Partial(&'a [u8]),
 }
 
-/// Cuts a stream into lines.
+/// Splits a stream into lines.
 ///
-/// Only `\n` ends a line (JSON strings may contain every other line separator), one `\r` before it
-/// is removed, and empty lines are skipped. Of a line over the limit at most the limit and one read
-/// are held; it is reported once, when it ends.
+/// Only `\n` ends a line, because JSON may contain every other line separator. One `\r` before the
+/// `\n` is removed, and empty lines are skipped. A line over the limit occupies at most the limit
+/// plus one read, and is reported once, when it ends.
 #[derive(Debug)]
 pub struct Framer {
     lines: LineBuffer,
@@ -52,7 +52,7 @@ struct LineSpan {
 }
 
 impl Framer {
-    /// For lines of at most `limit` bytes, without the `\n`.
+    /// Creates a framer for lines of up to `limit` bytes, not counting the `\n`.
     pub fn new(limit: usize) -> Self {
         Self { lines: LineBuffer::default(), limit, dropped_bytes: 0 }
     }
@@ -63,14 +63,14 @@ impl Framer {
         self.lines.buffer()
     }
 
-    /// Returns the next complete line, or `None` when more must be read first.
+    /// Returns the next complete line, or `None` if more bytes are needed.
     #[expect(clippy::should_implement_trait, reason = "an Iterator cannot lend its items")]
     pub fn next(&mut self) -> Option<Frame<'_>> {
         let found = self.find_line()?;
         Some(self.frame(found, Frame::Line))
     }
 
-    /// Like [`Self::next`], after the stream has ended: the rest is a frame too.
+    /// Like [`Self::next`], for the end of the stream: also returns an unfinished last line.
     pub fn finish(&mut self) -> Option<Frame<'_>> {
         if let Some(found) = self.find_line() {
             return Some(self.frame(found, Frame::Line));
@@ -92,7 +92,7 @@ impl Framer {
         None
     }
 
-    /// Returns `None` for an empty line.
+    /// Measures a line and strips its `\r`. Returns `None` for an empty line.
     fn measure(&mut self, mut place: Range<usize>) -> Option<LineSpan> {
         let bytes = place.len() + std::mem::take(&mut self.dropped_bytes);
         if bytes <= self.limit && self.lines.get(place.clone()).ends_with(b"\r") {
@@ -111,10 +111,10 @@ impl Framer {
     }
 }
 
-/// Appends one JSON value as one line.
+/// Appends one JSON value as a line.
 ///
-/// A line break in JSON text can only be whitespace between tokens, so it is replaced by a space:
-/// formatted JSON is still one frame and means the same.
+/// A line break in JSON text can only be whitespace between tokens, so replacing it with a space
+/// keeps formatted JSON in one frame without changing its meaning.
 pub fn encode(out: &mut BytesMut, json: &[u8]) {
     out.reserve(json.len() + 1);
     put_on_one_line(out, json);

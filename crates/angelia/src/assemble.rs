@@ -47,21 +47,21 @@ use crate::{
     profiles::ConfiguredProfiles,
 };
 
-/// The time that leftover processes of a dead angelia get to end by themselves.
+/// How long leftover processes of a dead angelia may take to exit on their own.
 const SWEEP_GRACE: Duration = Duration::from_millis(500);
 
-/// The context of every command: its environment, its home, and the configuration in force.
+/// The context of every command: its environment, its home, and the effective configuration.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) environment: Environment,
     pub(crate) home: Home,
     /// The configuration that this process was started with.
     pub(crate) config: Arc<Config>,
-    /// The configuration in force, which changes only in a daemon.
+    /// The effective configuration, which changes only in a daemon.
     pub(crate) live_config: Arc<LiveConfig>,
-    /// The file the configuration was read from, if not from the home.
+    /// The file that the configuration was read from, if it is not the one in the home.
     pub(crate) config_file: Option<PathBuf>,
-    /// The error of a file that cannot be used, in a command that goes on without it.
+    /// The error of an unusable file, in a command that continues without it.
     pub(crate) config_error: Option<ConfigErrors>,
 }
 
@@ -76,8 +76,8 @@ impl App {
         Ok(app)
     }
 
-    /// Loads the context of a command that asks the daemon, which has a configuration of its own:
-    /// a file that cannot be used is an error only if there is no daemon.
+    /// Loads the context of a command that asks the daemon, which has its own configuration. An unusable file
+    /// is then an error only if there is no daemon.
     pub(crate) fn load_for_daemon(
         environment: Environment,
         config_file: Option<&Path>,
@@ -101,7 +101,7 @@ impl App {
         Ok(Self { environment, home, config, live_config, config_file, config_error })
     }
 
-    /// Fails if the configuration file cannot be used.
+    /// Fails if the configuration file is unusable.
     pub(crate) fn ensure_valid_config(&self) -> Result<(), CommandError> {
         match &self.config_error {
             Some(error) => Err(error.clone().into()),
@@ -114,12 +114,12 @@ impl App {
         self.config.source_sha256(&self.live_config.source().path())
     }
 
-    /// Returns whether flags of this command set something that the daemon does not know.
+    /// Returns whether flags of this command set anything that the daemon does not know.
     pub(crate) fn has_flags(&self) -> bool {
         !self.live_config.source().flags.is_empty()
     }
 
-    /// Returns whether this command was given settings of its own, by a file or by variables.
+    /// Returns whether this command has settings of its own, from a file or from variables.
     pub(crate) fn has_own_settings(&self) -> bool {
         self.config_file.is_some() || self.config.has_variables()
     }
@@ -160,7 +160,7 @@ impl HomeStore {
         Ok(Self { owner, store: Arc::new(store) })
     }
 
-    /// Opens the store for a command that reads, and may write now and then: see
+    /// Opens the store for a command that reads, and only occasionally writes: see
     /// [`SqliteStore::open_for_reading`].
     pub(crate) fn open_for_reading(
         app: &App,
@@ -172,8 +172,8 @@ impl HomeStore {
         Ok(Arc::new(store.map_err(CommandError::internal)?))
     }
 
-    /// Adds a row to the audit for an action that the owner has taken with a command. The action
-    /// cannot be undone, so a row that cannot be written is only reported.
+    /// Adds a row to the audit log for an action that the owner took with a command. A failed write is only
+    /// reported, because the action cannot be undone.
     pub(crate) async fn record_audit(home: &Home, action: AuditAction, subject: String) {
         let entry = AuditEntry {
             at: Timestamp::now(),
@@ -188,7 +188,7 @@ impl HomeStore {
             Ok::<_, CommandError>(())
         };
         if let Err(error) = recorded.await {
-            print::note(&format!("this is missing in the audit: {error}"));
+            print::note(&format!("this is missing from the audit log: {error}"));
         }
     }
 }
@@ -199,22 +199,22 @@ pub(crate) struct LocalEngine {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) profiles: Arc<ConfiguredProfiles>,
     pub(crate) tasks: TaskGroup,
-    /// Runs the programs that hooks and rules of the bus name.
+    /// Runs the programs named by hooks and bus rules.
     pub(crate) commands: Arc<dyn CommandRunner>,
-    /// Masks secrets in the output of agents and commands; executors have clones of it.
+    /// Masks secrets in the output of agents and commands. Executors have clones of it.
     pub(crate) redactor: Redactor,
-    /// The providers of models, which executors share.
+    /// The model providers, shared by the executors.
     pub(crate) providers: Arc<ProviderCatalog>,
-    /// Hands work of our own loop to other profiles; its executor finds it here.
+    /// Delegates work of the built-in loop to other profiles. Kept alive for its executor.
     _delegation: Arc<dyn WorkDelegation>,
-    /// The tasks that write the files of `sessions.snapshots`.
+    /// The tasks that write the files for `sessions.snapshots`.
     snapshots: TaskGroup,
     /// Ends the agents if this process is killed.
     watch: Option<OwnerWatch>,
 }
 
 impl LocalEngine {
-    /// Opens the store as [`HomeStore::open`] does, and starts the engine on it.
+    /// Opens the store like [`HomeStore::open`], and starts the engine on it.
     pub(crate) async fn start(
         app: &Arc<App>,
         command: &'static str,
@@ -223,7 +223,7 @@ impl LocalEngine {
         Self::start_on(HomeStore::open(app, command)?, app, keep_warm).await
     }
 
-    /// Starts the engine, ends the processes that dead owners left, and closes their turns.
+    /// Starts the engine, ends processes left behind by dead owners, and closes their turns.
     pub(crate) async fn start_on(
         opened: HomeStore,
         app: &Arc<App>,
@@ -254,11 +254,11 @@ impl LocalEngine {
             session_files: Arc::new(SessionFolders::new(&app.home.sessions_dir())),
             executors: executors.clone(),
             limits: EngineLimits { reviews: keep_warm, ..engine_limits(app) },
-            // A group of its own: turns end before the processes they use.
+            // A separate group, because turns must end before the processes that they use.
             tasks: TaskGroup::new(),
         });
-        // First the leftover processes, then their turns: no process may still work on a turn that
-        // is closed here.
+        // End the leftover processes before closing their turns: no process may still be working on a turn
+        // that is closed here.
         let alive = move |owner: &OwnerId| owners.is_alive(owner.as_str());
         session_binding::remove_stale_bindings(&app.home.bindings_dir(), &alive);
         let swept = sweep_dead_owners(&home_id, &ledger, SWEEP_GRACE, alive).await;
@@ -290,7 +290,7 @@ impl LocalEngine {
         })
     }
 
-    /// Returns the turns of this engine. `overrides` change the specification of new sessions.
+    /// Returns the turn service of this engine. `overrides` change the specification of new sessions.
     pub(crate) fn turns(&self, overrides: SpecOverrides) -> Arc<dyn TurnService> {
         let profiles = Arc::clone(&self.profiles) as _;
         Arc::new(EngineTurns::new(self.engine.clone(), profiles, overrides))
@@ -298,14 +298,14 @@ impl LocalEngine {
 
     pub(crate) async fn stop(&self) {
         self.engine.end_turns().await;
-        // After the turns have ended, because the snapshots contain them.
+        // Stop this after the turns have ended, because the snapshots contain them.
         self.snapshots.shutdown(Duration::from_secs(5)).await;
         self.engine.close().await;
         self.tasks.shutdown(Duration::from_secs(5)).await;
     }
 
-    /// Ends the watcher of this process, after [`LocalEngine::stop`] and before another program takes
-    /// the process over.
+    /// Dismisses the watcher of this process, after [`LocalEngine::stop`] and before this process executes
+    /// another program.
     pub(crate) fn dismiss_watcher(self) {
         if let Some(watch) = self.watch {
             watch.dismiss();
@@ -313,8 +313,7 @@ impl LocalEngine {
     }
 }
 
-/// Registers a command that has no store as an owner of agents, and prepares the host of its
-/// executors.
+/// Registers a command without a store as an owner of agents, and prepares the host for its executors.
 fn register_host(
     app: &App,
     command: &'static str,
@@ -331,7 +330,7 @@ fn register_host(
 pub(crate) struct StandaloneExecutors {
     all: Vec<Arc<dyn Executor>>,
     pub(crate) host: ExecutorHost,
-    /// Without its lock another angelia would end the probes as leftovers of a dead one.
+    /// Without this lock, another angelia would kill the probes as leftovers of a dead process.
     _owner: OwnerLock,
 }
 
@@ -356,7 +355,7 @@ impl StandaloneExecutors {
 /// The host of executors in a process without an engine.
 pub(crate) struct StandaloneHost {
     host: ExecutorHost,
-    /// Without its lock another angelia would end the agents as leftovers of a dead one.
+    /// Without this lock, another angelia would kill the agents as leftovers of a dead process.
     _owner: OwnerLock,
     /// Ends the agents if this process is killed.
     _watch: Option<OwnerWatch>,
@@ -373,8 +372,8 @@ impl StandaloneHost {
         &self.host
     }
 
-    /// Returns a host whose agents have their home in these folders. Of the owner's environment it
-    /// keeps only the search path of programs. For a self-test.
+    /// Returns a host for a self-test, whose agents have their home in these folders. Keeps only the program
+    /// search path of the owner's environment.
     pub(crate) fn host_in(
         &self,
         folders: &PrivateFolders,
@@ -393,8 +392,8 @@ impl StandaloneHost {
     }
 }
 
-/// Starts the watcher of this process. Without one, a killed process leaves its agents to the next
-/// start.
+/// Starts the watcher of this process. Without a watcher, the agents of a killed process live on until the
+/// next start.
 fn watch_owner(host: &ExecutorHost) -> Option<OwnerWatch> {
     OwnerWatch::start(&host.current_exe, &host.home_id, &host.owner_id, &host.ledger)
         .inspect_err(|error| tracing::warn!(%error, "the watcher of this process did not start"))
@@ -446,13 +445,13 @@ fn executor_host(app: &App, owner: &str, keep_warm: bool) -> Result<ExecutorHost
     })
 }
 
-/// Returns a redactor that masks the secrets of the environment and of the configuration.
+/// Returns a redactor that masks the secrets in the environment and in the configuration.
 pub(crate) fn redactor(app: &App) -> Redactor {
     Redactor::new(secret_values(&app.environment).into_iter().chain(app.config.secrets()))
 }
 
-/// Returns the values of our environment that must never be printed: those of variables that are
-/// named like a secret.
+/// Returns the values in our environment that must never be printed: those of variables whose name suggests a
+/// secret.
 fn secret_values(environment: &Environment) -> Vec<String> {
     const SECRET_NAME_PARTS: [&str; 6] =
         ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];

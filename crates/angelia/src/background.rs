@@ -1,5 +1,5 @@
-//! Starts a daemon of this home in the background, and ends one. Shared by the daemon itself and by
-//! a bus that runs alone.
+//! Starts and ends a background daemon of this home. Used for the daemon itself and for a
+//! standalone bus.
 
 use std::{
     ffi::OsString,
@@ -31,9 +31,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// A daemon that did not become ready.
 #[derive(Debug)]
 pub(crate) struct FailedStart {
-    /// `None`: an exit code that a daemon does not give by itself.
+    /// `None` for an exit code that a daemon itself never returns.
     pub(crate) exit: Option<Exit>,
-    /// The text that it has written to its log.
+    /// The text that it wrote to its log.
     pub(crate) words: String,
 }
 
@@ -87,7 +87,8 @@ fn read_log_from(path: &Path, begin: u64) -> String {
     if words.is_empty() { explain_silence(path) } else { words.to_owned() }
 }
 
-/// Says why a daemon has left no word in its log. One that cannot be written swallows the reason.
+/// Explains why a daemon wrote nothing to its log. A log that cannot be written swallows the
+/// reason.
 fn explain_silence(path: &Path) -> String {
     let log = OpenOptions::new().append(true).open(path);
     match log.and_then(|mut log| log.write_all(b"\n")) {
@@ -99,7 +100,7 @@ fn explain_silence(path: &Path) -> String {
     }
 }
 
-/// The reason why a process was not ended.
+/// Why a process was not ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EndFailure {
     /// The process could not be identified, so it got no signal.
@@ -117,15 +118,15 @@ pub(crate) struct ProvenProcess {
 impl ProvenProcess {
     /// Asks the kernel whether this pid is the wanted process. `is_running` returns whether the
     /// process still holds its files; `is_proven` returns whether the kernel confirms that. A
-    /// process that has released everything needs no proof, because it gets no signal. `None`: the
-    /// process is gone.
+    /// process that has released everything needs no proof, because it gets no signal. Returns
+    /// `None` if the process is gone.
     pub(crate) async fn prove<P: Future<Output = bool>>(
         pid: u32,
         is_running: impl Fn() -> bool,
         is_proven: impl Fn() -> P,
     ) -> Result<Option<Self>, EndFailure> {
-        // Opened before the proof, so that the proof is about the process that gets the signal, and
-        // not about a later one with the same pid.
+        // Open the handle before the proof, so that the proof is about the process that gets the
+        // signal and not about a later one with the same pid.
         let handle = i32::try_from(pid).ok().and_then(Pid::from_raw).and_then(ProcessHandle::open);
         let Some(handle) = handle else { return Ok(None) };
         if is_running() && !is_proven().await && is_running() {
@@ -134,8 +135,8 @@ impl ProvenProcess {
         Ok(Some(Self { pid, handle }))
     }
 
-    /// Ends the process with these signals. After each signal it waits for the given time, until
-    /// the process has released everything and is gone.
+    /// Ends the process with these signals. After each signal, waits up to the given time until the
+    /// process has released everything and is gone.
     pub(crate) async fn end(
         self,
         signals: &[(Signal, Duration)],
@@ -143,13 +144,13 @@ impl ProvenProcess {
     ) -> Result<(), EndFailure> {
         let has_ended = || !is_running() && !self.handle.is_current();
         for (signal, wait) in signals {
-            // A process that has released everything is about to end by itself.
+            // A process that has released everything is about to exit on its own.
             if is_running() {
                 self.handle.signal(*signal);
             }
             let deadline = Instant::now() + *wait;
             // The kernel releases the locks of a killed process a moment after the process is gone,
-            // so both are waited for.
+            // so wait for both.
             while Instant::now() < deadline {
                 if has_ended() {
                     return Ok(());

@@ -1,5 +1,5 @@
-//! Builds the adapters of the configured channels. A channel that cannot be built is reported and left
-//! out: it must not keep the others, or the daemon, from working.
+//! Builds the adapters of the configured channels. A channel that cannot be built is reported and skipped, so
+//! that it stops neither the other channels nor the daemon.
 
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     platforms::{AdapterParts, PlatformSecret, PlatformServer, find_platform},
 };
 
-/// The time limit of a command that prints a secret.
+/// Time limit for a command that prints a secret.
 const SECRET_COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The channels of a configuration.
@@ -30,7 +30,7 @@ const SECRET_COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) struct OpenChannels {
     pub(crate) adapters: Vec<Arc<dyn Channel>>,
     pub(crate) settings: BTreeMap<Arc<str>, ChannelSettings>,
-    /// The platforms that cannot be used, and why.
+    /// The platforms that cannot be used, with the reasons.
     pub(crate) unusable: Vec<(Arc<str>, String)>,
     /// The tokens, which must never be printed.
     pub(crate) secrets: Vec<String>,
@@ -132,7 +132,7 @@ pub(crate) async fn open_channel(
     Ok(OpenChannel { adapter, secrets: secrets.into_values().collect() })
 }
 
-/// Reads a secret from where the configuration says it is.
+/// Reads a secret from the place that the configuration names.
 pub(crate) async fn read_secret(
     app: &App,
     source: &SecretSetting,

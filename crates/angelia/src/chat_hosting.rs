@@ -1,4 +1,4 @@
-//! The chats and webhooks that the daemon serves, and the ledger of texts for channels.
+//! The chats and webhooks that the daemon serves, and the queue of texts for channels.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,7 +24,7 @@ use crate::{
     hosting::sender_endpoint,
 };
 
-/// Everything through which people and systems outside reach the agents, and texts reach people.
+/// Everything through which outside people and systems reach the agents, and texts reach people.
 pub(crate) struct ChatDoors {
     pub(crate) delivery_queue: DeliveryQueue,
     pub(crate) chats: Option<ChatHost>,
@@ -32,7 +32,7 @@ pub(crate) struct ChatDoors {
 }
 
 impl ChatDoors {
-    /// Opens them. The lost turns of earlier processes have been closed.
+    /// Opens the chats and webhooks. The lost turns of earlier processes must have been closed before.
     pub(crate) async fn open(
         app: &App,
         local: &LocalEngine,
@@ -54,14 +54,14 @@ impl ChatDoors {
     }
 }
 
-/// The parts that chats and webhooks share.
+/// The parts shared by chats and webhooks.
 struct OpenChats {
     store: Arc<dyn ChatStore>,
     delivery_queue: DeliveryQueue,
     tasks: TaskGroup,
 }
 
-/// Opens the store of chats and webhooks; a home without either gets none.
+/// Opens the store for chats and webhooks. Returns `None` in a home that has neither.
 fn open_chat_store(
     app: &App,
     channels: &OpenChannels,
@@ -82,7 +82,7 @@ async fn recall_routes(store: &dyn ChatStore, channels: &OpenChannels) -> Result
     Ok(())
 }
 
-/// Builds the delivery queue, and sends the texts that an earlier process left.
+/// Builds the delivery queue, and sends the texts that an earlier process left unsent.
 async fn open_delivery_queue(
     app: &App,
     channels: &OpenChannels,
@@ -96,7 +96,7 @@ async fn open_delivery_queue(
     Ok(delivery_queue)
 }
 
-/// Starts to serve the chats, if a channel is set up.
+/// Starts serving the chats, if a channel is configured.
 async fn start_chats(
     app: &App,
     local: &LocalEngine,
@@ -122,8 +122,8 @@ async fn start_chats(
     Ok(Some(host))
 }
 
-/// Reads the secrets of the webhooks, if there are any, and takes up the answers that an earlier process
-/// left.
+/// Reads the secrets of the webhooks, if there are any, and resumes the answers that an earlier process left
+/// undelivered.
 async fn open_hooks_in(
     app: &App,
     local: &LocalEngine,
@@ -170,7 +170,7 @@ async fn open_hooks_in(
     Ok(Some(hooks))
 }
 
-/// Builds the delivery queue with the channels that are configured.
+/// Builds the delivery queue with the configured channels.
 fn build_delivery_queue(
     app: &App,
     channels: &OpenChannels,

@@ -1,5 +1,5 @@
-//! The daemon's configuration while it runs: watches the file for changes, records them in the
-//! audit, and answers `/api/config`.
+//! The daemon's configuration at run time: watches the file for changes, records them in the audit
+//! log, and answers `/api/config`.
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -16,8 +16,8 @@ use crate::{assemble::LocalEngine, exposure, live_config::LiveConfig, model_apis
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Starts to follow the configuration file. `models`, the providers and the secrets that the
-/// redactor masks follow the configuration in force; new exposures at `address` are reported.
+/// Starts following the configuration file. `models`, the providers and the secrets that the
+/// redactor masks follow the effective configuration. New exposures at `address` are reported.
 pub(crate) fn spawn_watch(
     config: &Arc<LiveConfig>,
     models: &LiveModels,
@@ -29,7 +29,8 @@ pub(crate) fn spawn_watch(
     let providers = Arc::clone(&local.providers);
     let environment = config.source().environment.clone();
     config.follow(move |config| {
-        // Values that are no longer configured stay masked: agents that know them may still run.
+        // Values that are no longer configured stay masked, because agents that know them may still
+        // be running.
         redactor.add(config.secrets());
         models.replace(model_apis::model_settings(config));
         let own = config.providers(environment.home().as_deref());
@@ -62,7 +63,7 @@ pub(crate) fn spawn_watch(
     });
 }
 
-/// The configuration of the daemon for `/api`, which shows and reloads it.
+/// The daemon's configuration for `/api`, which shows and reloads it.
 pub(crate) struct DaemonConfig(pub(crate) Arc<LiveConfig>);
 
 impl ConfigControl for DaemonConfig {

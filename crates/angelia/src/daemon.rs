@@ -1,7 +1,7 @@
-//! `angelia serve`: builds the engine, opens the listeners, waits for a signal, drains.
+//! `angelia serve`: builds the engine, opens the listeners, waits for a signal, and drains.
 //!
-//! - [`banner`]: the messages for a person at the start.
-//! - [`restart`]: waits for turns, and replaces the program of this process.
+//! - [`banner`]: the startup messages for a person.
+//! - [`restart`]: waits for turns, and replaces the program in this process.
 
 mod banner;
 mod restart;
@@ -49,7 +49,7 @@ use crate::{
 const RETENTION_INTERVAL: Duration = Duration::from_hours(1);
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time that a second daemon waits for one that is starting or ending.
+/// How long a second daemon waits for one that is starting or ending.
 const HOLDER_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -60,7 +60,7 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
     } else {
         restart_outside_agent(app)?;
     }
-    // From here on a signal causes an orderly shutdown.
+    // From here on, a signal causes an orderly shutdown.
     let mut signals = ShutdownSignals::listen().map_err(CommandError::internal)?;
     app.home.prepare()?;
     app.home.check_socket()?;
@@ -81,7 +81,7 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
     let local = LocalEngine::start(app, "serve", true).await?;
     let resumed = local.engine.resume_turns().await?;
     if resumed > 0 {
-        tracing::info!(turns = resumed, "turns that were queued or parked go on");
+        tracing::info!(turns = resumed, "turns that were queued or parked continue");
     }
     let doors = TaskGroup::new();
     let bus = open::open_for_serve(app, &doors).await;
@@ -138,7 +138,7 @@ pub(crate) async fn serve(app: &Arc<App>, is_detached: bool) -> Result<Exit, Com
     let end =
         restart::wait_for_end(&local.engine, &drain, &mut signals, &mut restart_requests).await;
     let successor = (end == ServeEnd::Restart).then_some(successor);
-    // No new callers are accepted; then every turn ends, and callers that follow one see its end.
+    // Accept no new callers; then end every turn, so that callers that follow a turn see its end.
     doors.stop_token().cancel();
     remove_runtime_files(app);
     local.stop().await;
@@ -168,7 +168,7 @@ fn serve_bus(
     bus.serve()
 }
 
-/// Also logs to the log file; in the background only there.
+/// Also logs to the log file, or only there if the daemon runs in the background.
 fn open_log(app: &App, is_detached: bool) -> Result<(), CommandError> {
     let (path, settings) = (app.home.daemon_log(), app.config.log());
     log::open_file(&path, settings.max_size.0, settings.keep.0, is_detached).map_err(|error| {
@@ -177,8 +177,8 @@ fn open_log(app: &App, is_detached: bool) -> Result<(), CommandError> {
     })
 }
 
-/// Restarts this program without an agent's mark if an agent started it: a daemon must outlive that
-/// agent, and processes with the mark are ended with it.
+/// If an agent started this program, restarts it without the agent's mark. A daemon must outlive
+/// that agent, and processes with the mark are ended with it.
 pub(crate) fn restart_outside_agent(app: &App) -> Result<(), CommandError> {
     let is_outside = match app.environment.non_empty(mark::MARK_VARIABLE) {
         Some(mark) => mark == mark::RELEASED_MARK,
@@ -193,8 +193,8 @@ pub(crate) fn restart_outside_agent(app: &App) -> Result<(), CommandError> {
     Err(CommandError::internal(format!("cannot start again outside the agent: {error}")))
 }
 
-/// Takes the daemon's pid file. There is one daemon per home; the file stays locked for as long as
-/// the daemon lives. Waits a while for a daemon that is starting or ending.
+/// Takes the daemon's pid file, which stays locked for as long as the daemon lives: there is one
+/// daemon per home. Waits for a while if another daemon is starting or ending.
 async fn acquire_pid_file(app: &App) -> Result<PidFile, CommandError> {
     let path = app.home.pid_file();
     let deadline = Instant::now() + HOLDER_TIMEOUT;
@@ -232,8 +232,8 @@ async fn listen_tcp(address: SocketAddr) -> Result<TcpListener, CommandError> {
     })
 }
 
-/// Listens on the daemon's socket. This process holds the pid file, so a socket file that is still
-/// there was left by a dead daemon and is removed.
+/// Listens on the daemon's socket. This process holds the pid file, so an existing socket file was
+/// left behind by a dead daemon and is removed.
 fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
     let path = app.home.socket();
     let failed = |error: std::io::Error| {
@@ -252,13 +252,13 @@ fn listen_unix(app: &App) -> Result<UnixListener, CommandError> {
     Ok(listener)
 }
 
-/// Writes the address to `http.addr`, for programs, and to the log, for people.
+/// Writes the address to `http.addr` for programs, and to the log for people.
 fn announce(
     app: &App,
     address: SocketAddr,
     is_detached: bool,
 ) -> Result<Vec<String>, CommandError> {
-    // Renamed into place, so that a reader never sees a half-written file.
+    // Rename the file into place, so that a reader never sees a half-written file.
     let draft = app.home.http_addr_file().with_extension("draft");
     let written = std::fs::write(&draft, format!("{address}\n"));
     let written = written.and_then(|()| std::fs::rename(&draft, app.home.http_addr_file()));
@@ -275,13 +275,13 @@ fn announce(
     Ok(exposure::announce(app, address))
 }
 
-/// Keeps the search complete while no turn runs.
+/// Completes the search index while no turn runs.
 fn spawn_search_upkeep(local: &LocalEngine) {
     let engine = local.engine.clone();
     local.tasks.spawn_until_stopped(async move { engine.keep_search_complete().await });
 }
 
-/// Removes sessions older than `sessions.keep` from time to time.
+/// Periodically removes sessions older than `sessions.keep`.
 fn spawn_retention(app: &Arc<App>, local: &LocalEngine) {
     let keep = app.config.sessions().keep;
     let engine = local.engine.clone();
@@ -327,7 +327,7 @@ impl ShutdownSignals {
     }
 }
 
-/// Removes the files that would make it look as if a daemon runs.
+/// Removes the files that would make it look as if a daemon were running.
 fn remove_runtime_files(app: &App) {
     for path in [app.home.socket(), app.home.http_addr_file()] {
         if let Err(error) = std::fs::remove_file(&path)

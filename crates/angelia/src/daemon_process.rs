@@ -7,11 +7,11 @@ use crate::{bus::pid_file, client::DaemonClient, config::Home};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DaemonProcess {
     Absent,
-    /// It answers and takes work.
+    /// The daemon answers and accepts work.
     Serving {
         pid: u32,
     },
-    /// It does not answer yet or any more, or it takes no new work.
+    /// The daemon does not answer (yet or any more), or accepts no new work.
     Changing {
         pid: u32,
     },
@@ -32,23 +32,23 @@ impl DaemonProcess {
     }
 }
 
-/// Returns the address that the daemon has written to its file, as a URL.
+/// Returns the address that the daemon wrote to its file, as a URL.
 pub(crate) fn address(home: &Home) -> Option<String> {
     let address = std::fs::read_to_string(home.http_addr_file()).ok()?;
     Some(format!("http://{}", address.trim()))
 }
 
-/// The address of a home's model APIs for programs of this machine.
+/// The address of a home's model APIs for programs on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClientAddress {
     pub(crate) address: SocketAddr,
-    /// Whether the daemon runs; otherwise this is the address at which it would listen.
+    /// Whether the daemon is running. Otherwise this is the address on which it would listen.
     pub(crate) is_running: bool,
 }
 
 impl ClientAddress {
-    /// Returns the address of the running daemon, else the configured one. `None` if the daemon
-    /// will choose a port when it starts.
+    /// Returns the address of the running daemon, or else the configured one. Returns `None` if the
+    /// daemon will choose a port when it starts.
     pub(crate) fn find(home: &Home, listen: SocketAddr) -> Option<Self> {
         let running = pid_file::holder(&home.pid_file())
             .and_then(|_| std::fs::read_to_string(home.http_addr_file()).ok())
@@ -62,8 +62,8 @@ impl ClientAddress {
     }
 }
 
-/// Returns an address that a client can connect to: a daemon that listens on all addresses is also
-/// on loopback.
+/// Returns an address that a client can connect to. A daemon that listens on all addresses also
+/// listens on loopback.
 fn for_clients(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {

@@ -1,6 +1,6 @@
 //! Reports the daemon's exposure to people other than its owner. Each kind of exposure is logged at
-//! start, and as a warning when it is new, also while the daemon runs: the kinds that were reported
-//! are stored in the home.
+//! startup, and as a warning when it is new, even while the daemon runs. The reported kinds are
+//! stored in the home.
 
 use std::{collections::BTreeSet, fmt, fs, net::SocketAddr};
 
@@ -59,7 +59,7 @@ pub(crate) fn check(app: &App, address: SocketAddr) -> Result<(), CommandError> 
     Err(CommandError::new(Exit::Config, message).with_hint(hint))
 }
 
-/// Logs all exposures at the start. Returns those that are new.
+/// Logs all exposures at startup. Returns the new ones.
 pub(crate) fn announce(app: &App, address: SocketAddr) -> Vec<String> {
     let new = announce_new(&app.home, &app.config, address);
     for known in current_exposures(&app.config, address) {
@@ -70,7 +70,7 @@ pub(crate) fn announce(app: &App, address: SocketAddr) -> Vec<String> {
     new
 }
 
-/// Logs the exposures that are new, and returns them.
+/// Logs the new exposures and returns them.
 pub(crate) fn announce_new(home: &Home, config: &Config, address: SocketAddr) -> Vec<String> {
     let exposed = current_exposures(config, address);
     let path = home.run_dir().join("exposed");
@@ -81,7 +81,7 @@ pub(crate) fn announce_new(home: &Home, config: &Config, address: SocketAddr) ->
         tracing::warn!("{one}");
         new.push(one.to_string());
     }
-    // Only the current kinds are stored: one that was off for a while is new again.
+    // Only the current kinds are stored, so one that was off for a while counts as new again.
     let now = exposed.iter().map(|one| one.kind.as_str());
     let now: Vec<&str> = now.collect();
     if let Err(error) = fs::write(&path, now.join("\n") + "\n") {

@@ -1,5 +1,5 @@
-//! The turns of a home: those of its daemon, if there is one, else those of an engine in this
-//! process. A command that outlives the daemon goes on with its own engine.
+//! The turns of a home: those of its daemon if there is one, or else those of an engine in this
+//! process. A command that outlives the daemon continues with its own engine.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -27,18 +27,18 @@ pub(crate) struct HomeTurns {
     switch: Arc<ServiceSwitch>,
 }
 
-/// The use that a command makes of the turns of a home.
+/// What a command does with the turns of a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnsUse {
-    /// Begins sessions, with the settings of the command.
+    /// Starts sessions with the command's settings.
     New,
-    /// Concerns only sessions and turns that exist, whose settings are recorded.
+    /// Concerns only existing sessions and turns, whose settings are recorded.
     Existing,
 }
 
 impl HomeTurns {
-    /// Opens the turns, to begin new ones. `overrides` are flags that override the profile; the
-    /// daemon does not know them, so they need an engine of this process.
+    /// Opens the turns in order to start new ones. `overrides` are flags that override the profile;
+    /// the daemon does not know them, so they need an engine in this process.
     pub(crate) async fn open(
         app: &Arc<App>,
         command: &'static str,
@@ -76,7 +76,7 @@ impl HomeTurns {
         Ok(Self { service: Arc::clone(&switch) as _, switch })
     }
 
-    /// Opens the turns for the time of some work.
+    /// Opens the turns for the duration of some work.
     pub(crate) async fn with<T, F>(
         turns_use: TurnsUse,
         app: &Arc<App>,
@@ -106,15 +106,15 @@ impl HomeTurns {
     }
 }
 
-/// Passes every request to the daemon, and once the daemon is gone, to the next one or to an engine
-/// of this process.
+/// Passes every request to the daemon or, once the daemon is gone, to the next one or to an engine
+/// in this process.
 struct ServiceSwitch {
     app: Arc<App>,
     command: &'static str,
     keep_warm: bool,
     turns_use: TurnsUse,
     current: Mutex<Arc<dyn TurnService>>,
-    /// The engine that was started for this command. Locked while another service is looked for.
+    /// The engine that was started for this command. Locked while looking for another service.
     local: tokio::sync::Mutex<Option<LocalEngine>>,
 }
 
@@ -123,8 +123,8 @@ impl ServiceSwitch {
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Calls the current service, and its successor if there is no daemon any more. A request that
-    /// a dying daemon may have received is not sent again.
+    /// Calls the current service, or its successor if the daemon no longer exists. A request that a
+    /// dying daemon may have received is not sent again.
     async fn call<'a, T>(
         &self,
         request: impl Fn(Arc<dyn TurnService>) -> ServiceFuture<'a, T>,
@@ -138,7 +138,7 @@ impl ServiceSwitch {
         }
     }
 
-    /// Returns the service that replaces one that cannot be reached.
+    /// Returns the replacement for a service that cannot be reached.
     async fn replace(
         &self,
         lost: &Arc<dyn TurnService>,
@@ -147,7 +147,7 @@ impl ServiceSwitch {
         let mut local = self.local.lock().await;
         let current = self.current();
         if !Arc::ptr_eq(&current, lost) {
-            // Another request has replaced it meanwhile.
+            // Another request has replaced it in the meantime.
             return Ok(current);
         }
         let next: Arc<dyn TurnService> =
@@ -169,8 +169,8 @@ impl ServiceSwitch {
     }
 }
 
-/// Requests that begin something are switched over. The others are about a turn of the service that
-/// runs it, and no other can serve them.
+/// Requests that start something are switched over. All others concern a turn of the service that
+/// runs it, and no other service can answer them.
 impl TurnService for ServiceSwitch {
     fn is_shared(&self) -> bool {
         self.current().is_shared()
@@ -262,8 +262,8 @@ pub(crate) async fn running_daemon(app: &App) -> Option<DaemonClient> {
     Some(greet_daemon(app).await?.0)
 }
 
-/// Returns the daemon of this home for new sessions. A command that was given settings of its own,
-/// which the daemon does not have, works without it.
+/// Returns the daemon of this home for new sessions. A command with its own settings, which the
+/// daemon does not have, works without the daemon.
 pub(crate) async fn find_daemon(app: &App) -> Option<DaemonClient> {
     if app.has_flags() {
         return None;
@@ -280,7 +280,7 @@ pub(crate) async fn find_daemon(app: &App) -> Option<DaemonClient> {
     }
     if let Some(error) = &app.config_error {
         print::note(&format!(
-            "angelia: {error}\n  the running daemon goes on with the last good configuration"
+            "angelia: {error}\n  the running daemon keeps the last good configuration"
         ));
     }
     if let Some(hello) = hello.filter(|hello| hello.version != env!("CARGO_PKG_VERSION")) {
@@ -290,7 +290,7 @@ pub(crate) async fn find_daemon(app: &App) -> Option<DaemonClient> {
     Some(daemon)
 }
 
-/// Connects to the daemon of this home. One that is too busy to answer at once is still the daemon.
+/// Connects to the daemon of this home. A daemon that is too busy to answer at once still counts.
 async fn greet_daemon(app: &App) -> Option<(DaemonClient, Option<HealthStatus>)> {
     let daemon = DaemonClient::connect(&app.home.socket()).await?;
     match daemon.hello().await {
@@ -298,12 +298,12 @@ async fn greet_daemon(app: &App) -> Option<(DaemonClient, Option<HealthStatus>)>
         Err(ClientError::Timeout) if pid_file::holder(&app.home.pid_file()).is_some() => {
             Some((daemon, None))
         }
-        // Another program listens there, not a daemon of ours.
+        // Another program listens there, not one of our daemons.
         Err(_) => None,
     }
 }
 
-/// Describes a daemon of another version than this command.
+/// Describes a daemon whose version differs from this command's.
 fn describe_version(daemon: &str, own: &str) -> String {
     let number = |version: &str| -> Vec<u32> {
         version.split(['.', '-']).map_while(|part| part.parse().ok()).collect()

@@ -1,4 +1,4 @@
-//! The bus endpoint that this process hosts, with its rules and its hooks, and the schedules that it
+//! The bus endpoint that this process hosts, with its rules and hooks, and the schedules that it
 //! runs.
 
 #[cfg(test)]
@@ -42,18 +42,18 @@ use crate::{
     delegation::BusProfiles,
 };
 
-/// The variable that names the endpoint of a process on the bus.
+/// The variable that names a process's endpoint on the bus.
 pub(crate) const ENDPOINT_VARIABLE: &str = "HERMES_BUS_ENDPOINT";
 
-/// The delay before a lost endpoint name is claimed again.
+/// Delay before reclaiming a lost endpoint name.
 const RECLAIM_DELAY: Duration = Duration::from_secs(5);
 
-/// The destination of notices about the bus itself.
+/// Where notices about the bus itself go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoticeTarget {
     /// The daemon's log.
     Log,
-    /// The terminal of a command, whose log has only errors.
+    /// The terminal of a command, whose log contains only errors.
     Stderr,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum NoticeTarget {
 pub(crate) struct TerminalScreen {
     ink: ColourMode,
     notices: NoticeTarget,
-    /// The error of a line that could not be printed.
+    /// The error if a line could not be printed.
     error: Mutex<Option<io::Error>>,
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn build_rule_runner(
     }
 }
 
-/// Returns the endpoint in whose name this process sends results.
+/// Returns the endpoint as which this process sends results.
 pub(crate) fn sender_endpoint(app: &App) -> Option<EndpointName> {
     let home = app.home.dir().to_owned();
     let rules = LiveRules::new(rules_paths(home, app.environment.hermes_home()));
@@ -148,7 +148,7 @@ pub(crate) fn sender_endpoint(app: &App) -> Option<EndpointName> {
     named.or_else(|| EndpointName::new(DEFAULT_ENDPOINT).ok())
 }
 
-/// Starts to run the schedules of this home.
+/// Starts running the schedules of this home.
 pub(crate) fn spawn_scheduler(
     app: &App,
     local: &LocalEngine,
@@ -166,7 +166,7 @@ pub(crate) fn spawn_scheduler(
     });
 }
 
-/// Returns the name of this process's endpoint; `configured` is the one that the configuration sets.
+/// Returns the name of this process's endpoint. `configured` is the one set in the configuration.
 pub(crate) fn endpoint_name(
     environment: &Environment,
     configured: Option<&str>,
@@ -209,7 +209,7 @@ pub(crate) fn host_endpoint(
     let home = app.home.dir().to_owned();
     let commands = Arc::clone(&local.commands);
     let rule_runner = build_rule_runner(&app.environment, home, commands, screen, tasks);
-    // A broken file is reported now, and not only when the first message comes.
+    // Report a broken file now, and not only when the first message arrives.
     rule_runner.current_rules();
     let Some(name) =
         endpoint_name(&app.environment, app.config.named_endpoint(), &rule_runner.rules, true)
@@ -231,7 +231,7 @@ pub(crate) fn host_endpoint(
     tasks.spawn_until_stopped(receive_messages(Arc::clone(bus), host, name, called));
 }
 
-/// Receives messages under a name, and claims the name again when it was lost.
+/// Receives messages under a name, and reclaims the name if it is lost.
 async fn receive_messages(
     bus: Arc<dyn Bus>,
     host: EndpointHost,
@@ -263,7 +263,7 @@ async fn receive_messages(
     }
 }
 
-/// Starts to pass every message to the owner's hooks, if there are any.
+/// Starts passing every message to the owner's hooks, if there are any.
 pub(crate) fn spawn_hooks(
     environment: &Environment,
     commands: Arc<dyn CommandRunner>,
@@ -300,7 +300,7 @@ fn load_hook_list(environment: &Environment) -> HookList {
             (Some(below), Some(home)) => home.join(below),
             _ => PathBuf::from(&**hook),
         };
-        // A hook that does not exist is reported when it should run.
+        // A hook that does not exist is reported when it is about to run.
         !path.exists() || is_trusted(&path)
     });
     list
@@ -312,7 +312,8 @@ fn read_hook_file(environment: &Environment) -> Option<HookList> {
     is_trusted(&path).then(|| HookList::from_file(&text))
 }
 
-/// Returns whether only the owner can write a file that names or is a hook; warns if not.
+/// Returns whether only the owner can write a file that names or is a hook. Warns if that is not
+/// the case.
 fn is_trusted(path: &Path) -> bool {
     match check_trusted(path) {
         Ok(()) => true,

@@ -1,4 +1,4 @@
-//! The number of agents that may live at once on this machine, if the configuration says `auto`.
+//! The maximum number of live agents on this machine if the configuration says `auto`.
 
 use std::{
     fs,
@@ -7,9 +7,9 @@ use std::{
 
 use crate::config::LiveAgentLimit;
 
-/// The memory that one agent may take; Claude Code takes about 170 MB when it is idle.
+/// Memory reserved per agent; an idle Claude Code takes about 170 MB.
 const BYTES_PER_AGENT: u64 = 256 << 20;
-/// The rest of the memory is for the agents' tools and for everything else.
+/// The rest of the memory is for the agents' tools and everything else.
 const SHARE_FOR_AGENTS: u64 = 2;
 const FEWEST: u64 = 4;
 const MOST: u64 = 64;
@@ -32,8 +32,8 @@ fn limit_for(memory: Option<u64>) -> u64 {
     })
 }
 
-/// Returns the bytes of memory that this process may use: the machine's, or the limit of its cgroup
-/// (Linux). `root` is `/`.
+/// Returns the bytes of memory that this process may use: the machine's memory, or the limit of its
+/// cgroup (on Linux). `root` is `/`.
 fn usable_memory(root: &Path) -> Option<u64> {
     let machine = fs::read_to_string(root.join("proc/meminfo")).ok()?;
     let total = machine.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
@@ -41,7 +41,7 @@ fn usable_memory(root: &Path) -> Option<u64> {
     Some(cgroup_limits(root).fold(kibibytes << 10, u64::min))
 }
 
-/// Returns the memory limits of our cgroup and of those around it.
+/// Returns the memory limits of our cgroup and its ancestors.
 fn cgroup_limits(root: &Path) -> impl Iterator<Item = u64> {
     let own = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"));

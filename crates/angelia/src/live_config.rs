@@ -1,5 +1,6 @@
-//! The configuration in force, which a daemon changes when its file changes
-//! (`docs/design/0018-live-configuration.md`). Every other command keeps the one it has loaded.
+//! The effective configuration, which a daemon changes when its file changes
+//! (`docs/design/0018-live-configuration.md`). Every other command keeps the configuration that it
+//! has loaded.
 
 use std::{
     fmt, fs,
@@ -18,11 +19,10 @@ use tokio::time::sleep;
 
 use crate::config::{Config, ConfigErrors, Confirmation, Environment, Home};
 
-/// A file that was changed more recently may still be being written.
+/// A file that changed more recently may still be in the process of being written.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
 
-/// The number of checks of a file that keeps changing, or that is missing, before it is used as it
-/// is.
+/// Number of checks of a file that keeps changing, or that is missing, before it is used as it is.
 const SETTLE_ATTEMPTS: u32 = 20;
 
 /// The sources of this process's settings.
@@ -32,7 +32,7 @@ pub(crate) struct ConfigSource {
     pub(crate) home: Home,
     /// The file named by `--config`.
     pub(crate) file: Option<PathBuf>,
-    /// Keys that flags set, and their values.
+    /// Keys that flags set, with their values.
     pub(crate) flags: Vec<(String, String)>,
 }
 
@@ -49,7 +49,7 @@ impl ConfigSource {
     }
 }
 
-/// Called with each new configuration in force.
+/// Called with each new effective configuration.
 type ConfigListener = Box<dyn Fn(&Config) + Send + Sync>;
 
 pub(crate) struct LiveConfig {
@@ -64,18 +64,18 @@ pub(crate) struct LiveConfig {
 
 #[derive(Debug)]
 struct FileState {
-    /// The file when it was last read.
+    /// The file's stamp when it was last read.
     stamp: Option<FileStamp>,
-    /// Whether the configuration in force comes from a file that existed.
+    /// Whether the effective configuration comes from a file that existed.
     existed: bool,
     loaded_at: Timestamp,
     waiting: Vec<String>,
     error: Option<String>,
-    /// Changes that have not been recorded in the audit yet.
+    /// Changes that are not recorded in the audit log yet.
     unrecorded: Vec<String>,
 }
 
-/// Metadata that differs after a file was written, replaced or given other permissions.
+/// Metadata that changes when a file is written, replaced or given other permissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileStamp {
     inode: u64,
@@ -99,20 +99,20 @@ impl FileStamp {
 
     /// Returns whether the file has not been written for a while.
     fn is_settled(&self) -> bool {
-        // A time in the future is that of another clock, and says nothing.
+        // A time in the future comes from another clock and says nothing.
         self.modified.elapsed().map_or(true, |age| age >= SETTLE_TIME)
     }
 }
 
 impl LiveConfig {
     pub(crate) fn load(source: ConfigSource) -> Result<Self, ConfigErrors> {
-        // Taken before the file is read: a later change differs from it.
+        // Take the stamp before reading the file, so that a later change differs from it.
         let stamp = FileStamp::of(&source.path());
         let config = source.load()?;
         Ok(Self::new(source, config, stamp))
     }
 
-    /// Returns the defaults, for a command that can do without a configuration.
+    /// Returns the defaults, for a command that does not need a configuration.
     pub(crate) fn defaults(source: ConfigSource) -> Self {
         Self::new(source, Config::defaults(), None)
     }
@@ -135,7 +135,7 @@ impl LiveConfig {
         }
     }
 
-    /// Returns the configuration in force.
+    /// Returns the effective configuration.
     pub(crate) fn current(&self) -> Arc<Config> {
         Arc::clone(&self.in_force.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -154,7 +154,7 @@ impl LiveConfig {
         }
     }
 
-    /// Returns the time at which the file was last written.
+    /// Returns when the file was last written.
     pub(crate) fn file_time(&self) -> Option<Timestamp> {
         self.file().stamp.and_then(|stamp| Timestamp::try_from(stamp.modified).ok())
     }
@@ -168,8 +168,8 @@ impl LiveConfig {
         check_trusted(&path).map_err(|error| error.to_string())
     }
 
-    /// Starts to follow the file: from now on [`Self::refresh`] reads it when it has changed, and
-    /// `listener` gets each configuration that comes into force.
+    /// Starts following the file: from now on [`Self::refresh`] reads it when it has changed, and
+    /// `listener` gets each configuration that takes effect.
     pub(crate) fn follow(&self, listener: impl Fn(&Config) + Send + Sync + 'static) {
         let _followed_before = self.listener.set(Box::new(listener));
     }
@@ -182,7 +182,7 @@ impl LiveConfig {
         let _reading = self.reading.lock().await;
         self.settle().await;
         if self.has_changed() {
-            // The state keeps the problem with the file.
+            // The problem with the file is kept in the state.
             let _reported = self.read_file(Confirmation::None);
         }
     }
@@ -194,7 +194,7 @@ impl LiveConfig {
         self.read_file(Confirmation::Owner)
     }
 
-    /// Returns the changes that are to be recorded in the audit.
+    /// Returns the changes to record in the audit log.
     pub(crate) fn take_unrecorded(&self) -> Vec<String> {
         std::mem::take(&mut self.file().unrecorded)
     }
@@ -207,7 +207,8 @@ impl LiveConfig {
         FileStamp::of(&self.source.path()) != self.file().stamp
     }
 
-    /// Waits until no program writes the file: editors truncate or remove it before they write it.
+    /// Waits until no program is writing the file, because editors truncate or remove it before
+    /// they write it.
     async fn settle(&self) {
         let path = self.source.path();
         let existed = self.file().existed;
@@ -220,7 +221,7 @@ impl LiveConfig {
         }
     }
 
-    /// Reads the file, and puts the settings into force that may take effect now.
+    /// Reads the file, and applies the settings that may take effect now.
     fn read_file(&self, confirmation: Confirmation) -> Result<ConfigReload, String> {
         let path = self.source.path();
         let stamp = FileStamp::of(&path);
@@ -267,7 +268,7 @@ impl LiveConfig {
         if !exists && self.file().existed {
             let path = self.source.path();
             return Err(format!(
-                "{} is gone; write it again, or restart the daemon to go on without it",
+                "{} is gone; write it again, or restart the daemon to continue without it",
                 path.display()
             ));
         }

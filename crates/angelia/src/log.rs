@@ -1,7 +1,7 @@
-//! Logs go to stderr: errors for a command, info and above for the daemon. The daemon also writes
-//! them to its log file, and in the background only there. `ANGELIA_LOG` sets another filter
-//! (`debug`, `angelia_core=trace` …). Prompts and outputs are never logged above trace. Traces of turns
-//! for a collector are in `otel`.
+//! Logs go to stderr: errors for a command, info and above for the daemon. The daemon also writes them to its
+//! log file, and only there if it runs in the background. `ANGELIA_LOG` sets another filter (`debug`,
+//! `angelia_core=trace` …). Prompts and outputs are never logged above trace. `otel` sends traces of turns to
+//! a collector.
 
 #[cfg(feature = "otel")]
 mod otel;
@@ -23,7 +23,7 @@ use tracing_subscriber::{
 use self::rotating_file::RotatingFile;
 use crate::config::Environment;
 
-/// The target of events that are only for the file: a person sees them on stderr in another form.
+/// The target of events that are meant only for the file. On stderr, a person sees them in another form.
 pub(crate) const FILE_ONLY: &str = "angelia::file_only";
 
 /// The log file, once it is open.
@@ -32,7 +32,7 @@ static LOG_FILE: OnceLock<OpenLog> = OnceLock::new();
 #[derive(Debug)]
 struct OpenLog {
     file: Mutex<RotatingFile>,
-    /// Stderr is this file, so nothing is written twice.
+    /// Whether stderr is this file, so that nothing must be written twice.
     is_stderr: bool,
 }
 
@@ -63,18 +63,18 @@ pub(crate) fn init(environment: &Environment, daemon: bool) {
     let subscriber = tracing_subscriber::registry().with(lines.and_then(file).with_filter(filter));
     #[cfg(feature = "otel")]
     let subscriber = subscriber.with(otel::layer(environment));
-    // Fails only if a subscriber is installed already, which is then as good.
+    // Fails only if a subscriber is already installed, which serves as well.
     let _already = subscriber.try_init();
 }
 
-/// Writes the events that are still buffered, before the process ends.
+/// Writes the events that are still buffered before the process exits.
 pub(crate) fn flush() {
     #[cfg(feature = "otel")]
     otel::flush();
 }
 
-/// Also writes the log to this file from now on, or only there if stderr is that file. A file of
-/// `max_size` bytes is put aside; `keep` of those stay.
+/// Also writes the log to this file from now on, or only there if stderr is that file. A file that reaches
+/// `max_size` bytes is set aside; `keep` of those are kept.
 pub(crate) fn open_file(path: &Path, max_size: u64, keep: u32, is_stderr: bool) -> io::Result<()> {
     let file = Mutex::new(RotatingFile::open(path, max_size, keep, is_stderr)?);
     let _already = LOG_FILE.set(OpenLog { file, is_stderr });

@@ -2,16 +2,16 @@
 //!
 //! - [`cli`]: the commands and their output.
 //! - [`config`]: environment, home folder, `config.yaml`, profiles.
-//! - [`assemble`]: builds an engine and its parts; [`live_agents`]: limits its agents.
-//! - [`daemon`]: `angelia serve`; [`bus`]: the message bus, inside the daemon or alone;
+//! - [`assemble`]: builds an engine and its parts; [`live_agents`]: limits the number of agents.
+//! - [`daemon`]: `angelia serve`; [`bus`]: the message bus, inside the daemon or standalone;
 //!   [`background`]: starts and ends both in the background; [`daemon_process`]: finds the daemon;
 //!   [`program`]: the path of this program; [`log`]: the logs and their destinations.
 //! - [`exposure`]: warns about the daemon's exposure to others; [`model_apis`]: the settings of the
 //!   model APIs.
-//! - [`live_config`]: the configuration in force; [`config_watch`]: the daemon follows its file.
-//! - [`delegation`]: decides which profile may hand work to which.
+//! - [`live_config`]: the effective configuration; [`config_watch`]: the daemon follows its file.
+//! - [`delegation`]: decides which profile may delegate work to which.
 //! - [`hosting`]: the bus endpoint that a process hosts; [`platforms`]: the chat platforms;
-//!   [`channels`]: those of the configuration; [`chat_hosting`]: serves them, and the webhooks.
+//!   [`channels`]: the configured ones; [`chat_hosting`]: serves them, and the webhooks.
 //! - [`client`]: the client of a running daemon, for commands.
 //! - [`home_turns`]: the turns of a home, in its daemon or in this process; [`records`]: the
 //!   recorded data, for commands that only read.

@@ -1,5 +1,5 @@
-//! Converts the configuration to the settings of the model APIs: keys, aliases, and the agents that
-//! model ids name.
+//! Converts the configuration to the settings of the model APIs: keys, aliases, and the agents
+//! named by model ids.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -65,7 +65,7 @@ fn model_families(config: &Config) -> Vec<ModelFamily> {
         .collect()
 }
 
-/// Returns the models of providers that the configuration names, as `PROVIDER/MODEL`.
+/// Returns the providers' models that the configuration names, as `PROVIDER/MODEL`.
 fn configured_models(config: &Config) -> BTreeSet<Arc<str>> {
     let mut models: BTreeSet<Arc<str>> = config.native_models().map(Into::into).collect();
     for provider in config.providers(None) {

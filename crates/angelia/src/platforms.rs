@@ -1,5 +1,5 @@
-//! The chat platforms that this program knows. A new platform is a row of [`PLATFORMS`]: its secrets, the words
-//! that lead its owner to them, and how its adapter is built.
+//! The chat platforms that this program knows. To add a platform, add a row to [`PLATFORMS`]: its secrets,
+//! the instructions for obtaining them, and how its adapter is built.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -26,35 +26,35 @@ pub(crate) struct Platform {
     /// The part of an address before the colon, and the key in `channels`.
     pub(crate) name: &'static str,
     pub(crate) secrets: &'static [PlatformSecret],
-    /// Set where everybody can run a server, so that the owner has to name it.
+    /// Set if anybody can run a server, so that the owner must name it.
     pub(crate) server: Option<PlatformServer>,
     /// The variable in which Hermes lists the people who may talk.
     pub(crate) allow_variable: &'static str,
-    /// The steps to the secrets, for `channels add`.
+    /// How to obtain the secrets, for `channels add`.
     pub(crate) steps: &'static str,
     pub(crate) build: fn(&AdapterParts<'_>) -> Result<Arc<dyn Channel>, String>,
 }
 
-/// A value that the platform needs from its owner.
+/// A value that the platform needs from the owner.
 pub(crate) struct PlatformSecret {
     /// Its key in the configuration.
     pub(crate) key: &'static str,
     /// The variable that other programs use for it.
     pub(crate) variable: &'static str,
-    /// What it is called when it is asked for.
+    /// What to call the value when asking for it.
     pub(crate) label: &'static str,
     pub(crate) is_optional: bool,
 }
 
-/// The server of a platform, which is `base_url` in the configuration.
+/// The server of a platform, called `base_url` in the configuration.
 pub(crate) struct PlatformServer {
     /// The variable that other programs use for it.
     pub(crate) variable: &'static str,
-    /// What it is called when it is asked for.
+    /// What to call the server when asking for it.
     pub(crate) label: &'static str,
 }
 
-/// What an adapter is built from.
+/// The parts from which an adapter is built.
 pub(crate) struct AdapterParts<'a> {
     /// The values of [`Platform::secrets`], by key.
     pub(crate) secrets: &'a BTreeMap<&'static str, String>,
@@ -62,13 +62,13 @@ pub(crate) struct AdapterParts<'a> {
 }
 
 impl AdapterParts<'_> {
-    /// Returns a secret that is not optional.
+    /// Returns a required secret.
     pub(crate) fn secret(&self, key: &str) -> Result<&str, String> {
         let found = self.secrets.get(key).map(String::as_str);
         found.ok_or_else(|| format!("`{key}` is missing"))
     }
 
-    /// Returns the server of a platform that has none of its own.
+    /// Returns the server of a platform that has no fixed one.
     pub(crate) fn server(&self) -> Result<&str, String> {
         self.base_url.ok_or_else(|| "`base_url` is missing".to_owned())
     }
@@ -84,17 +84,17 @@ pub(crate) fn find_platform(name: &str) -> Option<&'static Platform> {
     PLATFORMS.iter().find(|platform| platform.name == name)
 }
 
-/// Says why there is no such platform, after its name.
+/// Says why there is no such platform. The text follows the platform's name.
 pub(crate) fn describe_missing_platform(name: &str) -> String {
     if name == "weixin" {
-        // Its owner has not said who may use the protocol, so we do not.
+        // The vendor has not said who may use the protocol, so we do not use it.
         return "is not there yet: personal Weixin has a protocol for bots, which lets us give our own name, but does \
                 not say whether programs other than its own plugin may use it; use wecom instead"
             .to_owned();
     }
     let known = platform_names();
     format!(
-        "is no platform of this version; there is: {known}; a channel of your own needs a `command` (docs/chat.md)"
+        "is not a platform of this version; known: {known}; a custom channel needs a `command` (docs/chat.md)"
     )
 }
 
@@ -322,7 +322,7 @@ const MATRIX: Platform = Platform {
             of Element.\n\
             2. In Element: All settings, Help & About, Access Token; copy it, and the address of the homeserver beside \
             it. Then close the window without logging out, which would end the token.\n\
-            3. Make a room WITHOUT encryption, and invite the bot; it joins by itself. Direct messages of Element \
+            3. Make a room WITHOUT encryption, and invite the bot; it joins on its own. Direct messages of Element \
             are encrypted, so make a new room, turn \"Enable end-to-end encryption\" off, and invite only the bot: a \
             room of you and the bot alone is a direct chat.\n\
             4. For rooms with more people: add the room's id (!…, in Room settings, Advanced) to `groups` in \

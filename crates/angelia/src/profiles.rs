@@ -1,5 +1,5 @@
-//! The profiles of the configuration. The executor `auto` becomes the first agent that is ready.
-//! `review` finds the reviewers of their sessions.
+//! The configured profiles. The executor `auto` resolves to the first agent that is ready. `review`
+//! finds the reviewers of their sessions.
 
 mod review;
 
@@ -21,7 +21,7 @@ use crate::{
     delegation::OwnMcpServer,
 };
 
-/// The time for which a check that an executor is installed and logged in stays valid.
+/// How long a check that an executor is installed and logged in stays valid.
 const READINESS_TTL: Duration = Duration::from_mins(1);
 
 pub(crate) struct ConfiguredProfiles {
@@ -39,7 +39,7 @@ impl ConfiguredProfiles {
     }
 
     async fn resolve_spec(&self, wanted: ProfileRequest) -> Result<SessionSpec, Failure> {
-        // A person who edits the file and then begins a session expects the new settings.
+        // A person who edits the file and then starts a session expects the new settings.
         self.app.live_config.refresh().await;
         let mut config = self.app.live_config.current();
         if wanted.prefers_model_mode {
@@ -68,7 +68,8 @@ impl ConfiguredProfiles {
         Ok(spec)
     }
 
-    /// Adds our own MCP server to a profile that may delegate, and to its fallbacks that may.
+    /// Adds our own MCP server to a profile that may delegate, and to those of its fallbacks that
+    /// may.
     fn add_own_server(&self, config: &Config, spec: &mut SessionSpec) {
         let Some(offer) = &self.own_server else { return };
         let mut next = Some(spec);
@@ -81,13 +82,13 @@ impl ConfiguredProfiles {
         }
     }
 
-    /// Whether agents of this executor can hand work on without our MCP server.
+    /// Returns whether agents of this executor can delegate without our MCP server.
     fn delegates_itself(&self, executor: &str) -> bool {
         let executor = self.executors.iter().find(|one| one.name() == executor);
         executor.is_some_and(|executor| executor.capabilities().delegates)
     }
 
-    /// Resolves the chain of fallbacks of a profile. They all work in the profile's folder.
+    /// Resolves a profile's chain of fallbacks. They all work in the profile's folder.
     async fn resolve_fallbacks(
         &self,
         config: &Config,
@@ -105,7 +106,7 @@ impl ConfiguredProfiles {
             let candidates = candidates.map_err(|error| invalid_failure(&error))?;
             chain.push(self.first_ready(candidates).await?);
         }
-        // Linked from the last to the first, because each specification contains the next one.
+        // Link from the last to the first, because each specification contains the next one.
         let hang_on = |fallback: Option<Box<SessionSpec>>, spec| {
             Some(Box::new(SessionSpec { fallback, ..spec }))
         };
@@ -172,14 +173,14 @@ impl ConfiguredProfiles {
 /// Whether an agent can be used now.
 enum Readiness {
     Ready,
-    /// It is not installed, and the profile does not name its program.
+    /// The agent is not installed, and the profile does not name its program.
     Absent,
-    /// It is installed or named, but cannot be used.
+    /// The agent is installed or named, but cannot be used.
     NotReady(Failure),
 }
 
-/// Returns whether a probe of one specification is also valid for the other: whether both start the
-/// same program with the same login, which its environment can choose.
+/// Returns whether a probe of one specification is also valid for the other: both must start the
+/// same program with the same login, which the environment can choose.
 pub(crate) fn is_same_program(one: &SessionSpec, other: &SessionSpec) -> bool {
     one.executor == other.executor
         && one.binary == other.binary
@@ -189,7 +190,7 @@ pub(crate) fn is_same_program(one: &SessionSpec, other: &SessionSpec) -> bool {
         && provider_of(one) == provider_of(other)
 }
 
-/// Returns the provider of a session on our own loop, whose model is `PROVIDER/MODEL`.
+/// Returns the provider of a session on the built-in loop, whose model is `PROVIDER/MODEL`.
 fn provider_of(spec: &SessionSpec) -> Option<&str> {
     spec.model.as_deref()?.split_once('/').map(|(provider, _)| provider)
 }
@@ -222,14 +223,14 @@ impl ConfiguredProfiles {
         let call = ResolveContext {
             environment: &self.app.environment,
             home: &self.app.home,
-            // The folder of model mode belongs to the profile.
+            // In model mode, the folder belongs to the profile.
             named_cwd: (spec.mode == Mode::Agent).then_some(&spec.cwd),
             caller_cwd: None,
             at_terminal: false,
         };
         let config = self.app.live_config.current();
-        // A model id that is no profile's has no settings to compare, and neither has a profile
-        // that is gone.
+        // A model id that belongs to no profile has no settings to compare, and neither does a
+        // profile that is gone.
         let Ok(candidates) = config.resolve(Some(&spec.profile), &call) else {
             return Vec::new();
         };
@@ -240,8 +241,8 @@ impl ConfiguredProfiles {
     }
 }
 
-/// Names the settings of a profile in which a session differs from its specification now. Settings
-/// that Angelia adds by itself, and those that depend on the caller, are left out.
+/// Returns the names of the profile settings in which a session differs from the current
+/// specification. Omits settings that Angelia itself adds, and those that depend on the caller.
 fn differing_settings(session: &SessionSpec, now: &SessionSpec) -> Vec<&'static str> {
     let allowed = |spec: &SessionSpec| -> Vec<String> {
         let patterns = spec.permissions.allowed.iter().map(ToString::to_string);
@@ -252,7 +253,7 @@ fn differing_settings(session: &SessionSpec, now: &SessionSpec) -> Vec<&'static 
         servers.map(|(name, server)| (Arc::clone(name), server.get().to_owned())).collect()
     };
     let compared = [
-        // Without a model of its own, a profile leaves the choice to the session.
+        // A profile without a model leaves the choice to the session.
         ("model", now.model.is_some() && session.model != now.model),
         ("mode", session.mode != now.mode),
         ("binary", session.binary != now.binary),
@@ -291,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    /// An executor whose program is installed only where the specification names no other.
+    /// An executor whose program is installed only if the specification names no other.
     struct InstalledWithoutPath;
 
     impl Executor for InstalledWithoutPath {

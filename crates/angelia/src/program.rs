@@ -1,4 +1,5 @@
-//! The program that this process runs, as a path that also names the next version after an upgrade.
+//! The program that this process runs, as a path that will also name the next version after an
+//! upgrade.
 
 use std::{
     ffi::OsStr,
@@ -11,18 +12,18 @@ use crate::{
     config::{Environment, Home},
 };
 
-/// A command line of this program for another one that starts it with hardly any environment.
+/// A command line of this program, for another program that starts it with hardly any environment.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramCall {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<String>,
-    /// Variables that it needs to find Angelia's home.
+    /// Variables that the program needs to find Angelia's home.
     pub(crate) env: Vec<(String, String)>,
 }
 
 impl ProgramCall {
-    /// Returns the command line of a command of ours, for the same home and configuration as this
-    /// process.
+    /// Returns the command line for one of our commands, with the same home and configuration as
+    /// this process.
     pub(crate) fn find(
         environment: &Environment,
         home: &Home,
@@ -49,8 +50,8 @@ impl ProgramCall {
     }
 }
 
-/// Returns the path under which this program was started: a symbolic link stays one. It falls back
-/// to the file itself if the name leads elsewhere, or is an alias of one command.
+/// Returns the path under which this program was started, without resolving a symbolic link. Falls
+/// back to the file itself if the name leads elsewhere or is an alias for one command.
 pub(crate) fn invoked_program(environment: &Environment) -> Result<PathBuf, CommandError> {
     let file = std::env::current_exe()
         .map_err(|error| CommandError::internal(format!("cannot find my own program: {error}")))?;
@@ -60,7 +61,7 @@ pub(crate) fn invoked_program(environment: &Environment) -> Result<PathBuf, Comm
     Ok(named.filter(is_ours).unwrap_or(file))
 }
 
-/// Finds a program as a shell does: a name on `PATH`, or a path.
+/// Finds a program like a shell: a name on `PATH`, or a path.
 fn find_program(name: &OsStr, environment: &Environment) -> Option<PathBuf> {
     if name.as_encoded_bytes().contains(&b'/') {
         return std::path::absolute(name).ok();

@@ -1,5 +1,5 @@
-//! The recorded sessions, turns and approvals, for commands that only read, and the schedules. They
-//! ask the daemon, if there is one; otherwise they open the store, and start nothing.
+//! The recorded sessions, turns and approvals, for commands that only read, and the schedules. Such commands
+//! ask the daemon if there is one; otherwise they open the store and start nothing.
 
 mod lost_turns;
 mod schedules;
@@ -38,7 +38,7 @@ use crate::{
     home_turns::running_daemon,
 };
 
-/// The number of records that one query reads where all records are needed.
+/// Number of records that one query reads when all records are needed.
 pub(crate) const PAGE_SIZE: usize = 256;
 
 pub(crate) enum Records {
@@ -55,7 +55,7 @@ impl Records {
         Ok(Self::Store(HomeStore::open_for_reading(app, "show")?))
     }
 
-    /// Returns the turns that any process of the owner can decide: those of the daemon.
+    /// Returns the turns that any of the owner's processes can decide: those of the daemon.
     pub(crate) fn shared_turns(&self) -> Option<&dyn TurnService> {
         match self {
             Self::Daemon(daemon) => Some(daemon),
@@ -86,7 +86,7 @@ impl Records {
         }
     }
 
-    /// Returns the session to which the owner has given this name.
+    /// Returns the session with the name that the owner gave it.
     pub(crate) async fn session_named(
         &self,
         name: &str,
@@ -104,7 +104,7 @@ impl Records {
         }
     }
 
-    /// Lists sessions, the one that was used last first; of one directory, or of all.
+    /// Lists the sessions of one directory or of all, most recently used first.
     pub(crate) async fn sessions_by_use(
         &self,
         cwd: Option<&Path>,
@@ -119,7 +119,7 @@ impl Records {
         }
     }
 
-    /// Lists the sessions that pass the filter, the one that was used last first.
+    /// Lists the sessions that match the filter, most recently used first.
     pub(crate) async fn find_sessions(
         &self,
         filter: SessionFilter,
@@ -131,7 +131,8 @@ impl Records {
                 let statuses = filter.statuses.clone();
                 let query = SessionQuery::Find { filter, order: SessionOrder::Used, page };
                 let mut found = list_sessions(&**store, query).await?;
-                // A turn that ran when its process died has failed, which its record does not say yet.
+                // A turn that was running when its process died has failed, although its record does not say
+                // so yet.
                 found.retain(|session| {
                     let is_wanted = |status: &str| statuses.iter().any(|one| **one == *status);
                     statuses.is_empty() || session.status.as_deref().is_some_and(is_wanted)
@@ -141,7 +142,7 @@ impl Records {
         }
     }
 
-    /// Returns at most `limit` sessions whose ids have this prefix.
+    /// Returns up to `limit` sessions whose ids have this prefix.
     pub(crate) async fn sessions_starting(
         &self,
         start: &str,
@@ -197,7 +198,7 @@ impl Records {
         }
     }
 
-    /// Returns rows of the audit.
+    /// Returns rows of the audit log.
     pub(crate) async fn audit(
         &self,
         query: AuditQuery,
@@ -223,7 +224,7 @@ impl Records {
         }
     }
 
-    /// Returns turns of one session, or of all.
+    /// Returns turns of one session or of all.
     pub(crate) async fn turns(
         &self,
         session: Option<SessionId>,
@@ -253,7 +254,7 @@ impl Records {
         }
     }
 
-    /// Returns the whole status; without a daemon, the part that is in the record.
+    /// Returns the whole status or, without a daemon, the part that is in the record.
     pub(crate) async fn status(&self) -> Result<StatusResource, CommandError> {
         let store = match self {
             Self::Daemon(daemon) => return Ok(daemon.status().await?),
@@ -295,7 +296,7 @@ impl Records {
         }
     }
 
-    /// Searches the texts of conversations; one match for each session, newest first.
+    /// Searches the texts of conversations. Returns one match per session, newest first.
     pub(crate) async fn search(
         &self,
         words: &str,
@@ -362,7 +363,7 @@ impl Records {
         let mut found = self.approvals(ApprovalFilter::All, page).await?.into_iter();
         found.find(|approval| approval.id == id).ok_or_else(|| {
             CommandError::from(EngineError::NotFound("approval"))
-                .with_hint("`angelia approvals list --all` prints those there are")
+                .with_hint("`angelia approvals list --all` prints all of them")
         })
     }
 }

@@ -14,17 +14,17 @@ use crate::{
     records::{PAGE_SIZE, Records},
 };
 
-/// The word for the session that was used last, the newest turn, or the newest pending approval.
+/// The word for the most recently used session, the newest turn, or the newest pending approval.
 pub(crate) const LAST: &str = "last";
 
-/// The number of matching records that are shown.
+/// Maximum number of matching records shown.
 const MAX_CANDIDATES: usize = 8;
 
-/// The number of hexadecimal digits that a session's name must not look like, because short ids
-/// have as many.
+/// A session's name must not look like this many hexadecimal digits, because short ids are this
+/// long.
 const ID_LIKE_DIGITS: usize = 8;
 
-/// Returns the session that is meant.
+/// Returns the session that the text refers to.
 pub(crate) async fn session(
     records: &Records,
     text: &str,
@@ -35,7 +35,7 @@ pub(crate) async fn session(
     find_session(records, text).await?.ok_or_else(|| unknown("session", text))
 }
 
-/// Returns the id of the session that is meant. A full id is not looked up.
+/// Returns the id of the session that the text refers to. A full id is not looked up.
 pub(crate) async fn session_id(records: &Records, text: &str) -> Result<SessionId, CommandError> {
     match text.parse() {
         Ok(id) => Ok(id),
@@ -43,7 +43,7 @@ pub(crate) async fn session_id(records: &Records, text: &str) -> Result<SessionI
     }
 }
 
-/// Returns the session that is meant, or `None` if no session matches.
+/// Returns the session that the text refers to, or `None` if no session matches.
 pub(crate) async fn find_session(
     records: &Records,
     text: &str,
@@ -68,7 +68,7 @@ pub(crate) async fn find_session(
     })
 }
 
-/// Returns the turn that is meant; a session's name stands for its newest turn.
+/// Returns the turn that the text refers to. A session's name stands for its newest turn.
 pub(crate) async fn turn(records: &Records, text: &str) -> Result<TurnId, CommandError> {
     if let Ok(id) = text.parse() {
         return Ok(id);
@@ -93,7 +93,7 @@ pub(crate) async fn turn(records: &Records, text: &str) -> Result<TurnId, Comman
     found.map(|turn| turn.id).ok_or_else(|| unknown("turn", text))
 }
 
-/// Returns the approval that is meant; a session's name stands for the one that waits in it.
+/// Returns the approval that the text refers to. A session's name stands for its pending approval.
 pub(crate) async fn approval(records: &Records, text: &str) -> Result<ApprovalId, CommandError> {
     if let Ok(id) = text.parse() {
         return Ok(id);
@@ -123,7 +123,7 @@ pub(crate) async fn approval(records: &Records, text: &str) -> Result<ApprovalId
     found.map(|approval| approval.id).ok_or_else(|| unknown("approval", text))
 }
 
-/// Returns the schedule that is meant; `last` is the newest one.
+/// Returns the schedule that the text refers to. `last` is the newest one.
 pub(crate) async fn schedule(records: &Records, text: &str) -> Result<ScheduleId, CommandError> {
     if let Ok(id) = text.parse() {
         return Ok(id);
@@ -149,8 +149,8 @@ pub(crate) async fn schedule(records: &Records, text: &str) -> Result<ScheduleId
     })
 }
 
-/// Checks that a new session can have this name: a mistyped id must not begin a session, nor a
-/// variable of a script that is not set.
+/// Checks that a new session may have this name. A mistyped id, or an unset variable in a script,
+/// must not start a session.
 pub(crate) fn check_new_name(name: &str) -> Result<(), CommandError> {
     if name.trim().is_empty() {
         return Err(CommandError::usage("the name of the session is empty")
@@ -173,7 +173,7 @@ pub(crate) fn check_new_name(name: &str) -> Result<(), CommandError> {
     .with_hint("`angelia sessions list` prints the ids; choose another name for a new session"))
 }
 
-/// Returns the record if only one matches.
+/// Returns the record if exactly one matches.
 fn only_one<T>(
     kind: &str,
     text: &str,

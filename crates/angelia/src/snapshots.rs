@@ -1,4 +1,4 @@
-//! `sessions.snapshots`: also writes every session as one JSON file, for people and programs that
+//! `sessions.snapshots`: also writes every session as a JSON file, for people and programs that
 //! read files. The whole file is written after each change and renamed into place, so that a reader
 //! never sees half of it.
 
@@ -28,7 +28,7 @@ const PAGE_SIZE: usize = 512;
 struct Snapshot {
     version: u32,
     session: resources::SessionResource,
-    /// The conversation, with true roles, including that of the sessions it was forked from.
+    /// The conversation with true roles, including that of the sessions it was forked from.
     messages: Vec<Value>,
     /// Oldest first.
     turns: Vec<resources::TurnResource>,
@@ -49,7 +49,7 @@ pub(crate) fn spawn_writer(engine: &Engine, folder: PathBuf, tasks: &TaskGroup) 
             };
             match next {
                 Ok(session) => update_file(&engine, &folder, session).await,
-                // The next change of those sessions brings their files up to date.
+                // The next change to those sessions brings their files up to date.
                 Err(RecvError::Lagged(missed)) => {
                     tracing::warn!(missed, "some snapshots were not written");
                 }
@@ -120,7 +120,7 @@ fn write_file(path: &Path, snapshot: &Snapshot) -> io::Result<()> {
         .and_then(|()| file.sync_data())
         .and_then(|()| fs::rename(&unfinished, path));
     if written.is_err() {
-        // The disk may be full; a partial file must not stay.
+        // The disk may be full; do not leave a partial file behind.
         let _gone = fs::remove_file(&unfinished);
     }
     written

@@ -1,4 +1,4 @@
-//! The owner's programs in a process without an engine.
+//! Runs the owner's programs in a process without an engine.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::{
     cli::error::CommandError,
 };
 
-/// Runs the programs that hooks and rules name, in a process without an engine. The programs end
-/// with this process.
+/// Runs the programs named by hooks and rules in a process without an engine. The programs end with
+/// this process.
 pub(crate) fn standalone_commands(
     app: &App,
     command: &'static str,
@@ -26,8 +26,8 @@ pub(crate) fn standalone_commands(
     }))
 }
 
-/// Commands with the lock of their owner: without it another angelia would end their processes as
-/// leftovers of a dead one.
+/// Commands with the lock of their owner. Without the lock, another angelia would kill their
+/// processes as leftovers of a dead one.
 struct OwnedCommands {
     commands: ShellCommands,
     _owned: StandaloneHost,

@@ -1,4 +1,4 @@
-//! The archive for any Linux (`.tar.gz`), and the compressed tar that other packages consist of.
+//! The archive for any Linux (`.tar.gz`), and the compressed tar that other packages contain.
 
 use std::{collections::BTreeSet, io::Write as _};
 
@@ -47,7 +47,7 @@ pub(super) fn tar_gz(files: &[PackageFile], time: u64) -> Result<Vec<u8>> {
     Ok(tar.into_inner()?.finish()?)
 }
 
-/// Compresses a file; without a time, so that the same content gives the same bytes.
+/// Compresses a file without a timestamp, so that the same content yields the same bytes.
 pub(super) fn gzip_bytes(bytes: &[u8]) -> Result<Vec<u8>> {
     let mut encoder = gzip();
     encoder.write_all(bytes)?;

@@ -1,4 +1,4 @@
-//! Compiles the program with cargo-zigbuild, and has it write the files that belong to it.
+//! Compiles the program with cargo-zigbuild, and lets it write the files that accompany it.
 
 use std::{
     fs,
@@ -15,7 +15,7 @@ pub(super) fn build(targets: &[&Target], tools: &Path) -> Result<Vec<PathBuf>> {
     let root = crate::root();
     let mut programs = Vec::new();
     for target in targets {
-        // Without rustup, the target may be installed in another way; if it is not, the build
+        // Without rustup, the target may be installed in some other way; if it is not, the build
         // fails.
         if output(command("rustup").arg("--version"))?.is_some() {
             succeed(command("rustup").args(["target", "add", target.triple]))?;
@@ -35,15 +35,15 @@ pub(super) fn build(targets: &[&Target], tools: &Path) -> Result<Vec<PathBuf>> {
     Ok(programs)
 }
 
-/// Returns PATH with our tools in front: cargo-zigbuild looks there for zig.
+/// Returns PATH with our tools first, because cargo-zigbuild looks there for zig.
 fn path_with(tools: &Path) -> Result<std::ffi::OsString> {
     let path = crate::program::search_path();
     let folders = std::iter::once(tools.to_owned()).chain(std::env::split_paths(&path));
     Ok(std::env::join_paths(folders)?)
 }
 
-/// Has the program that runs on this machine write its man pages, completions and links. They are
-/// the same for all targets.
+/// Lets the program for this machine write its man pages, completions and links, which are the same
+/// for all targets.
 pub(super) fn write_package_files(programs: &[PathBuf]) -> Result<PathBuf> {
     let folder = crate::root().join("target/dist-files");
     if folder.exists() {
@@ -56,7 +56,7 @@ pub(super) fn write_package_files(programs: &[PathBuf]) -> Result<PathBuf> {
             return Ok(folder);
         }
     }
-    // None of the targets runs on this machine, so cargo builds a program that does.
+    // None of the targets runs on this machine, so let cargo build a program that does.
     let run = ["run", "--quiet", "--package", "angelia", "--", "package-files"];
     succeed(crate::program::cargo().args(run).arg(&folder))?;
     Ok(folder)

@@ -9,7 +9,7 @@ use super::{
     target::Target,
 };
 
-/// Debian's folder for the user units of packages.
+/// Debian's folder for user units from packages.
 const DEBIAN_UNIT: &str = "lib/systemd/user/angelia.service";
 
 pub(super) fn file_name(release: &Release, target: &Target) -> String {
@@ -39,7 +39,7 @@ pub(super) fn pack(release: &Release, target: &Target, payload: &Payload) -> Res
     Ok(archive.into_inner()?)
 }
 
-/// Compresses a man page, and moves the unit and sets its program's folder.
+/// Compresses a man page, moves the unit, and sets the folder of its program.
 fn as_debian_wants(file: &PackageFile) -> Result<PackageFile> {
     let bytes = file.bytes();
     if file.path.starts_with(MAN_PAGES) {
@@ -84,5 +84,5 @@ Upstream-Name: Angelia
 Files: *
 Copyright: the Angelia contributors
 License: MIT or Apache-2.0
- The licence texts are in LICENSE-MIT and LICENSE-APACHE beside this file.
+ The licence texts are in LICENSE-MIT and LICENSE-APACHE next to this file.
 ";

@@ -2,10 +2,10 @@
 //! (`docs/design/0023-distribution.md`).
 //!
 //! - [`target`]: the processors, and their names in each kind of package.
-//! - `build`: compiles the program and has it write its man pages, completions and links.
+//! - `build`: compiles the program and lets it write its man pages, completions and links.
 //! - [`payload`]: the files of a release, below a prefix.
 //! - `archive`, `deb`, `npm`, `wheel`: pure functions from these files to a package.
-//! - `sbom`: the list of the crates in the program; `sums`: checksums and their signature.
+//! - `sbom`: the list of crates in the program; `sums`: checksums and their signature.
 //! - `check`: installs every package in an otherwise empty place, and runs the program.
 
 mod archive;
@@ -36,7 +36,7 @@ use self::{
 };
 use crate::program::{cargo, command, output};
 
-/// The data that all packages of a release share.
+/// The data shared by all packages of a release.
 struct Release {
     version: String,
     description: String,
@@ -44,7 +44,7 @@ struct Release {
     time: u64,
 }
 
-/// `cargo xtask dist [TRIPLE…]` or `cargo xtask dist check`
+/// Runs `cargo xtask dist [TRIPLE…]` or `cargo xtask dist check`.
 pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     if arguments == ["check"] {
         check::check(&folder())?;
@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds all packages, installs each of them, and runs the program: a step of `test full`.
+/// Builds all packages, installs each of them, and runs the program. This is a step of `test full`.
 pub(crate) fn build_and_check() -> Result<()> {
     build_packages(&DEFAULT_TARGETS)?;
     check::check(&folder())
@@ -134,7 +134,7 @@ impl Release {
         let own = packages.iter().find(|package| package["name"] == "angelia");
         let own = own.context("cargo metadata has no package angelia")?;
         let text = |key: &str| own[key].as_str().unwrap_or_default().to_owned();
-        // The time of the commit, so that the same sources give the same packages.
+        // Use the time of the commit, so that the same sources yield the same packages.
         let time = output(command("git").args(["log", "-1", "--format=%ct"]))?;
         let time = time.and_then(|seconds| seconds.parse().ok());
         Ok(Self {

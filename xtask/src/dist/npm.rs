@@ -1,5 +1,5 @@
-//! The package for npm (`.tgz`): the program itself is its `bin`, and nothing runs or is fetched
-//! when it is installed. `private` keeps it from being published by mistake.
+//! The package for npm (`.tgz`): the program itself is its `bin`, and installing it neither runs
+//! nor fetches anything. `private` prevents it from being published by mistake.
 
 use anyhow::Result;
 use serde_json::json;
@@ -45,7 +45,7 @@ pub(super) fn pack(release: &Release, target: &Target, payload: &Payload) -> Res
     tar_gz(&files, release.time)
 }
 
-/// npm expects documents at the top of a package.
+/// Moves documents to the top of the package, where npm expects them.
 fn at_the_top(file: &PackageFile) -> PackageFile {
     let path = file.path.strip_prefix(DOCUMENTS).unwrap_or(&file.path);
     PackageFile { path: path.to_owned(), content: file.content.clone() }

@@ -8,11 +8,11 @@ use std::{
 use anyhow::{Context as _, Result};
 
 pub(super) const PROGRAM: &str = "bin/angelia";
-/// The folder of user units below `/usr` and `~/.local`, where systemd finds them.
+/// The path of the user unit below `/usr` and `~/.local`, where systemd finds it.
 pub(super) const UNIT: &str = "share/systemd/user/angelia.service";
 pub(super) const MAN_PAGES: &str = "share/man/man1/";
 pub(super) const DOCUMENTS: &str = "share/doc/angelia/";
-/// Placeholder in the unit for the folder of the program.
+/// Placeholder in the unit for the program's folder.
 pub(super) const UNIT_BINDIR: &str = "@BINDIR@";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ impl PackageFile {
 }
 
 impl Payload {
-    /// Puts together the program, the files that it has written into `written`, and those of the
-    /// project in `root`.
+    /// Collects the program, the files that it wrote into `written`, and those of the project in
+    /// `root`.
     pub(super) fn collect(program: &[u8], written: &Path, root: &Path) -> Result<Self> {
         let mut files = vec![PackageFile {
             path: PROGRAM.to_owned(),
@@ -93,7 +93,7 @@ impl Payload {
     }
 }
 
-/// Reads a folder with its files and links; `path` is its place below the prefix.
+/// Reads a folder with its files and links. `path` is its place below the prefix.
 fn read_folder(folder: &Path, path: &str, files: &mut Vec<PackageFile>) -> Result<()> {
     let entries = fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))?;
     for entry in entries {

@@ -1,4 +1,4 @@
-//! The SBOM: the crates that the program consists of, in CycloneDX's JSON, from cargo's metadata.
+//! The SBOM: the crates in the program, in CycloneDX's JSON format, from cargo's metadata.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -58,13 +58,13 @@ fn document(
     }))
 }
 
-/// Indexes a list of cargo's by id.
+/// Indexes one of cargo's lists by id.
 fn index(list: &Value) -> Result<BTreeMap<&str, &Value>> {
     let list = list.as_array().context("cargo metadata is not complete")?;
     list.iter().map(|entry| Ok((entry["id"].as_str().context("no id")?, entry))).collect()
 }
 
-/// Returns the ids of the dependencies of a package that are not only for its tests.
+/// Returns the ids of a package's dependencies that are not used only by its tests.
 fn contained_crates(node: &Value) -> Vec<&str> {
     let dependencies = node["deps"].as_array().map(Vec::as_slice).unwrap_or_default();
     let contained = dependencies.iter().filter(|dependency| {
@@ -91,13 +91,13 @@ fn component(package: &Value, kind: &str, checksums: &BTreeMap<(String, String),
     component
 }
 
-/// Returns the package URL, which also is a package's name inside the document.
+/// Returns the package URL, which also identifies a package inside the document.
 fn reference(package: &Value) -> String {
     let text = |key: &str| package[key].as_str().unwrap_or_default();
     format!("pkg:cargo/{}@{}", text("name"), text("version"))
 }
 
-/// Reads the sums of all crates, by name and version, from the lock file.
+/// Reads the checksums of all crates, by name and version, from the lock file.
 fn checksums(lock: &str) -> Result<BTreeMap<(String, String), String>> {
     let lock: DocumentMut = lock.parse().context("Cargo.lock")?;
     let packages = lock["package"].as_array_of_tables().context("Cargo.lock has no packages")?;

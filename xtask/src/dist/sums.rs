@@ -1,4 +1,4 @@
-//! The checksums of a release, and their signature by minisign.
+//! The checksums of a release, and their minisign signature.
 
 use std::{
     fs,
@@ -11,10 +11,10 @@ use sha2::{Digest as _, Sha256};
 use crate::program::{command, succeed};
 
 pub(super) const SUMS: &str = "SHA256SUMS";
-/// The line of `install.sh` that gets the public key.
+/// The line in `install.sh` that receives the public key.
 const KEY_PLACE: &str = "public_key=''";
 
-/// Returns the files of a folder by name.
+/// Returns the files in a folder, sorted by name.
 pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let mut files = entries.collect::<Result<Vec<_>>>()?;
@@ -22,7 +22,7 @@ pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Writes the sum of every file in the folder, as `sha256sum --check` reads them.
+/// Writes the checksum of every file in the folder in the format of `sha256sum --check`.
 pub(super) fn write(folder: &Path) -> Result<()> {
     let mut lines = String::new();
     for path in files(folder)? {
@@ -39,14 +39,15 @@ pub(super) fn with_public_key(script: &str, key: &str) -> Result<String> {
     Ok(script.replace(KEY_PLACE, &format!("public_key='{key}'")))
 }
 
-/// A secret key of minisign, and the file with its public half.
+/// A minisign secret key, and the file with its public half.
 pub(super) struct SigningKey {
     secret: PathBuf,
     public: PathBuf,
 }
 
 impl SigningKey {
-    /// Returns the key that `ANGELIA_DIST_KEY` names, else one that is made once on this machine.
+    /// Returns the key that `ANGELIA_DIST_KEY` names, or else one that is created once on this
+    /// machine.
     pub(super) fn find() -> Result<Self> {
         #[expect(clippy::disallowed_methods, reason = "xtask has no other settings")]
         let given = std::env::var_os("ANGELIA_DIST_KEY");
@@ -62,7 +63,7 @@ impl SigningKey {
         }
     }
 
-    /// Makes a key without a password in the folder, if there is none.
+    /// Creates a key without a password in the folder, if there is none.
     pub(super) fn make(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let key = Self { secret: folder.join("minisign.key"), public: folder.join("minisign.pub") };
@@ -74,13 +75,13 @@ impl SigningKey {
         Ok(key)
     }
 
-    /// Returns the public key as one word: the file has a comment above it.
+    /// Returns the public key as one word, without the comment above it in the file.
     pub(super) fn public(&self) -> Result<String> {
         let text = fs::read_to_string(&self.public).context("cannot read the public key")?;
         Ok(text.lines().nth(1).context("the public key's file is not minisign's")?.to_owned())
     }
 
-    /// Signs the sums in the folder, and puts the public key beside them.
+    /// Signs the checksums in the folder, and puts the public key next to them.
     pub(super) fn sign(&self, folder: &Path, version: &str) -> Result<()> {
         let comment = format!("angelia {version}");
         succeed(self.minisign("-S").arg("-m").arg(folder.join(SUMS)).args(["-t", &comment]))?;
@@ -88,7 +89,7 @@ impl SigningKey {
         Ok(())
     }
 
-    /// A key may have a password, so minisign gets our terminal.
+    /// Returns a minisign command. It gets our terminal, because a key may have a password.
     fn minisign(&self, action: &str) -> std::process::Command {
         let mut minisign = command("minisign");
         minisign.stdin(std::process::Stdio::inherit()).arg(action).arg("-s").arg(&self.secret);

@@ -1,5 +1,5 @@
-//! The package for pip, pipx and uv (a wheel): the program goes beside Python's other programs, man
-//! pages and completions below the environment's `share`. The classifier keeps it from being
+//! The package for pip, pipx and uv (a wheel): the program goes next to Python's other programs,
+//! man pages and completions below the environment's `share`. The classifier prevents it from being
 //! published by mistake.
 
 use std::io::{Cursor, Write as _};
@@ -15,7 +15,7 @@ use super::{
     target::Target,
 };
 
-/// A wheel cannot contain links, so it leaves out Hermes' names; `setup hermes` works without.
+/// A wheel cannot contain links, so it omits Hermes' names; `setup hermes` works without them.
 const SHARED: [&str; 5] =
     ["share/man/", "share/bash-completion/", "share/zsh/", "share/fish/", LICENCES];
 
@@ -43,7 +43,7 @@ pub(super) fn pack(release: &Release, target: &Target, payload: &Payload) -> Res
 
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     for file in &files {
-        // Without a time an entry is from 1980, the first year of zip files.
+        // Without a time, an entry is from 1980, the first year of zip files.
         let options = SimpleFileOptions::default().unix_permissions(file.mode());
         zip.start_file(file.path.as_str(), options)?;
         zip.write_all(file.bytes())?;
@@ -51,7 +51,8 @@ pub(super) fn pack(release: &Release, target: &Target, payload: &Payload) -> Res
     Ok(zip.finish()?.into_inner())
 }
 
-/// Returns the file where an installer expects it: licences in `dist-info`, the rest in `data`.
+/// Returns the file at the path that an installer expects: licences in `dist-info`, the rest in
+/// `data`.
 fn place(file: &PackageFile, stem: &str) -> PackageFile {
     let path = if file.path == PROGRAM {
         format!("{stem}.data/scripts/angelia")
@@ -88,7 +89,7 @@ fn description(target: &Target) -> String {
     text
 }
 
-/// Lists every file with its hash; the list itself has none.
+/// Lists every file with its hash. The list itself has none.
 fn record(files: &[PackageFile], own_path: &str) -> String {
     let mut lines = String::new();
     for file in files.iter().filter(|file| !matches!(file.content, Content::Link(_))) {

@@ -10,12 +10,12 @@ pub(crate) struct DebianProgram {
     pub(crate) package: &'static str,
 }
 
-/// `notify-agent` types messages into it, and terminal tests read its screen.
+/// `notify-agent` types messages into tmux, and terminal tests read its screen.
 pub(crate) const TMUX: DebianProgram = DebianProgram { name: "tmux", package: "tmux" };
-/// The commands in the documentation use them.
+/// Used by commands in the documentation.
 pub(crate) const CURL: DebianProgram = DebianProgram { name: "curl", package: "curl" };
 pub(crate) const JQ: DebianProgram = DebianProgram { name: "jq", package: "jq" };
-/// Signs the sums of a release.
+/// Signs the checksums of a release.
 pub(crate) const MINISIGN: DebianProgram = DebianProgram { name: "minisign", package: "minisign" };
 /// Checks `packaging/install.sh`.
 pub(crate) const SHELLCHECK: DebianProgram =
@@ -23,14 +23,14 @@ pub(crate) const SHELLCHECK: DebianProgram =
 /// Verifies the unit of `angelia service`.
 pub(crate) const SYSTEMD: DebianProgram =
     DebianProgram { name: "systemd-analyze", package: "systemd" };
-/// Makes the empty root in which the archive is installed.
+/// Provides the empty root in which the archive is installed.
 pub(crate) const BUSYBOX: DebianProgram =
     DebianProgram { name: "busybox", package: "busybox-static" };
-/// Makes the fresh Debian in which the `.deb` is installed.
+/// Creates the fresh Debian in which the `.deb` is installed.
 pub(crate) const DEBOOTSTRAP: DebianProgram =
     DebianProgram { name: "debootstrap", package: "debootstrap" };
 
-/// Run the program of the other processor.
+/// Runs the program for the other processor.
 pub(crate) const QEMU: [DebianProgram; 2] = [
     DebianProgram { name: "qemu-x86_64-static", package: "qemu-user-static" },
     DebianProgram { name: "qemu-aarch64-static", package: "qemu-user-static" },
@@ -51,7 +51,8 @@ pub(crate) fn install(programs: &[DebianProgram]) -> Result<()> {
         let install = ["install", "-y", "--no-install-recommends"];
         succeed(command("apt-get").args(install).args(&packages))
     };
-    // Fetch the package list only if the first attempt fails: a fresh machine does not have it yet.
+    // Fetch the package list only if the first attempt fails, because a fresh machine does not have
+    // it yet.
     install()
         .or_else(|_| {
             succeed(command("apt-get").arg("update"))?;

@@ -1,7 +1,8 @@
-//! Installs the pinned real programs that the tests drive, once per lock file: each folder of
-//! `tests/npm` into the same folder of `target/npm`, each of `tests/python` into `target/python`.
-//! The programs that only benchmarks use, from `tests/bench-npm` and `tests/bench-python`, are
-//! installed when such a benchmark runs. Also installs a few programs from the system's packages.
+//! Installs the pinned real programs that the tests drive, once per lock file: each folder in
+//! `tests/npm` into the same folder in `target/npm`, each one in `tests/python` into
+//! `target/python`. The programs that only benchmarks use, from `tests/bench-npm` and
+//! `tests/bench-python`, are installed when such a benchmark runs. Also installs a few programs
+//! from the system's packages.
 
 pub(crate) mod debian;
 mod npm;
@@ -31,8 +32,8 @@ pub(crate) fn run() -> Result<()> {
     ])
 }
 
-/// Installs the tools that release builds need beside Rust, from `packaging/tools`, and returns the
-/// folder of their programs.
+/// Installs the tools that release builds need besides Rust, from `packaging/tools`, and returns
+/// the folder with their programs.
 pub(crate) fn install_release_tools() -> Result<PathBuf> {
     let root = crate::root();
     let target = root.join("target/tools/zigbuild");
@@ -51,7 +52,7 @@ pub(crate) fn install_large_clients() -> Result<()> {
     Ok(())
 }
 
-/// Installs a program that only a benchmark compares with, from this folder of `tests`.
+/// Installs a program that only a benchmark compares against, from this folder in `tests`.
 pub(crate) fn install_benchmark_peer(folder: &str) -> Result<()> {
     let of_npm = groups("bench-npm")?.into_iter().map(|group| (npm::install as InstallFn, group));
     let of_python = groups("bench-python")?.into_iter();
@@ -74,8 +75,8 @@ struct PackageGroup {
 }
 
 impl PackageGroup {
-    /// Returns the path of the stamp, a copy of the installed lock file. A copy needs no hash, and
-    /// a difference can be inspected.
+    /// Returns the path of the stamp, a copy of the installed lock file. Unlike a hash, a copy
+    /// allows a difference to be inspected.
     fn stamp(&self) -> PathBuf {
         self.target.join("installed")
     }

@@ -1,5 +1,5 @@
-//! Installs packages from npm as the lock file pins them. Of the programs that are packaged per
-//! platform, it requires those for this platform.
+//! Installs packages from npm as pinned by the lock file. Requires the programs for this platform,
+//! if they are packaged per platform.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::{PackageGroup, read};
 use crate::program::{command, output, succeed};
 
-/// The files npm needs to install exactly the locked versions.
+/// The files that npm needs to install exactly the locked versions.
 const FILES: [&str; 3] = ["package.json", "package-lock.json", ".npmrc"];
 
 pub(super) fn install(group: &PackageGroup) -> Result<()> {
@@ -45,7 +45,7 @@ fn require_npm() -> Result<()> {
     Ok(())
 }
 
-/// Returns the packages for this platform, by the names in the manifest.
+/// Returns the packages for this platform, based on the names in the manifest.
 fn programs(manifest: &str, platform: &str) -> Result<Vec<String>> {
     let ending = format!("-{platform}");
     let words = manifest.split('"').skip(1).step_by(2);

@@ -19,7 +19,7 @@ pub(super) fn install(group: &PackageGroup) -> Result<()> {
     group.begin()?;
     succeed(command("python3").args(["-m", "venv", "--clear"]).arg(&group.target))
         .context("cannot make a virtual environment; is Python's venv module installed?")?;
-    // Wheels only: building a source package would need more tools than Python.
+    // Only use wheels, because building a source package would need more tools than Python.
     succeed(
         command(&python)
             .args(["-m", "pip", "install", "--quiet", "--no-deps"])

@@ -1,5 +1,5 @@
 //! Checks that the tests named in `docs/internals/checklist.md` exist. A row names its tests in its
-//! last cell; every name there with an underscore is a test, a module or a folder of tests.
+//! last cell; every name with an underscore there is a test, a module or a folder of tests.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ const fn is_name_character(c: char) -> bool {
     c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'
 }
 
-/// Returns the last cell of a row of a table; of another line, nothing.
+/// Returns the last cell of a table row, or an empty string for any other line.
 fn last_cell(line: &str) -> &str {
     let cells = line.strip_prefix('|').and_then(|line| line.trim_end().strip_suffix('|'));
     cells.and_then(|cells| cells.rsplit(" | ").next()).unwrap_or_default()

@@ -1,9 +1,9 @@
-//! Counts the lines of code that are neither blank nor comment, without tests, benchmarks and the
-//! test kit. `cargo xtask tidy` prints the number, so that a change can be seen to reduce it.
+//! Counts the lines of code that are neither blank nor comments, without tests, benchmarks and the
+//! test kit. `cargo xtask tidy` prints the number, so that one can see whether a change reduces it.
 
 use super::SourceFile;
 
-/// Counts the lines of code in all files that ship.
+/// Counts the lines of code in all files that are shipped.
 pub(crate) fn count(sources: &[SourceFile]) -> usize {
     sources.iter().filter(|source| ships(&source.path)).map(|source| code_lines(&source.text)).sum()
 }

@@ -1,4 +1,4 @@
-//! Checks that `docs/README.md`, from which the book takes its contents, lists every page.
+//! Checks that `docs/README.md`, from which the book takes its table of contents, lists every page.
 
 use super::{Problem, SourceFile};
 

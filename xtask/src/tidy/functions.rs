@@ -38,7 +38,8 @@ fn functions(code: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// Counts the lines from the name to the closing brace; `None` for a declaration without a body.
+/// Counts the lines from the name to the closing brace. Returns `None` for a declaration without a
+/// body.
 fn length(code: &str) -> Option<usize> {
     let mut depth = 0;
     let mut brackets = 0;
@@ -64,7 +65,7 @@ fn line_of(code: &str, at: usize) -> usize {
     code[..at].matches('\n').count() + 1
 }
 
-/// Replaces comments, strings and character literals with spaces; newlines stay.
+/// Replaces comments, strings and character literals with spaces, but keeps newlines.
 pub(super) fn blank_literals(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -118,7 +119,7 @@ fn string(rest: &str) -> usize {
     rest.len()
 }
 
-/// Returns the length of a character literal; 0 for a lifetime.
+/// Returns the length of a character literal, or 0 for a lifetime.
 fn character(rest: &str) -> usize {
     if rest[1..].starts_with('\\') {
         return rest[2..]

@@ -3,7 +3,7 @@
 
 use super::{Problem, SourceFile};
 
-/// Checks all documents; `exists` reports whether a path relative to the workspace's root exists.
+/// Checks all documents. `exists` returns whether a path relative to the workspace's root exists.
 pub(crate) fn check(sources: &[SourceFile], exists: &dyn Fn(&str) -> bool) -> Vec<Problem> {
     let mut problems = Vec::new();
     for source in sources.iter().filter(|source| source.path.ends_with(".md")) {
@@ -56,7 +56,8 @@ fn join(folder: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// Checks the paths in backticks, which start at the root or are the end of a tracked file's path.
+/// Checks the paths in backticks, which start at the root or match the end of a tracked file's
+/// path.
 fn check_paths(
     source: &SourceFile,
     sources: &[SourceFile],
@@ -80,7 +81,7 @@ fn check_paths(
     problems
 }
 
-/// Reports whether the word can only be a file or folder of this workspace.
+/// Returns whether the word can only be a file or folder in this workspace.
 fn is_path(word: &str, exists: &dyn Fn(&str) -> bool) -> bool {
     let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
     let first = word.split('/').next().unwrap_or_default();
@@ -88,7 +89,7 @@ fn is_path(word: &str, exists: &dyn Fn(&str) -> bool) -> bool {
     plain && (rooted || word.ends_with(".rs"))
 }
 
-/// Returns every word in backticks outside of code blocks, with its line.
+/// Returns every word in backticks outside code blocks, with its line.
 fn quoted_words(text: &str) -> Vec<(usize, &str)> {
     let mut in_block = false;
     let mut found = Vec::new();
@@ -117,7 +118,7 @@ fn check_commands(
             }
         }
         // `angelia` is the program at the start of a line or of a word in backticks; elsewhere in a
-        // text it is the project's name.
+        // text, it is the project's name.
         let typed = line.trim_start().trim_start_matches("$ ");
         let typed = typed.starts_with("angelia ").then(|| words_after(typed, "angelia "));
         let inline = words_after(line, "`angelia ");
@@ -141,7 +142,7 @@ fn words_after<'a>(line: &'a str, lead: &str) -> Vec<&'a str> {
     words.filter(|word| !word.is_empty() && !word.starts_with('-')).collect()
 }
 
-/// Reports whether the program's command-line enums have such a variant, `Run` for `run`.
+/// Returns whether the program's command-line enums have such a variant, such as `Run` for `run`.
 fn is_subcommand(command: &str, sources: &[SourceFile]) -> bool {
     let mut variant = String::new();
     for part in command.split('-') {

@@ -2,7 +2,7 @@
 
 use super::{Problem, SourceFile};
 
-/// Returns the forbidden strings and their messages. They are spelled in two halves, so that this
+/// Returns the forbidden strings and their messages. They are split into two halves, so that this
 /// file does not report itself.
 fn forbidden_strings() -> Vec<(String, &'static str)> {
     let folder = "a path of one machine; write it relative to the project or to a placeholder";
@@ -21,8 +21,8 @@ fn forbidden_strings() -> Vec<(String, &'static str)> {
 }
 
 pub(crate) fn check(source: &SourceFile) -> Vec<Problem> {
-    // Cargo writes the registry's address into its lock file. Recordings, and the snapshots made
-    // from them, stay as they were recorded.
+    // Cargo writes the registry's address into its lock file. Recordings, and snapshots made from
+    // them, stay as they were recorded.
     let is_recorded = source.path.starts_with("fixtures/") || source.path.ends_with(".snap");
     if source.path.ends_with("Cargo.lock") || is_recorded {
         return Vec::new();
@@ -40,7 +40,7 @@ pub(crate) fn check(source: &SourceFile) -> Vec<Problem> {
     problems
 }
 
-/// Reports whether the slash continues a longer path or word, as in `a/work/b`.
+/// Returns whether the slash continues a longer path or word, as in `a/work/b`.
 fn is_inside(line: &str, at: usize) -> bool {
     let before = line[..at].chars().next_back();
     before.is_some_and(|c| {

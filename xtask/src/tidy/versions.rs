@@ -36,7 +36,7 @@ fn section(text: &str) -> impl Iterator<Item = (usize, &str)> {
     section.take_while(|(_, line)| !line.starts_with("## "))
 }
 
-/// Reports whether the word is a version: numbers with dots.
+/// Returns whether the word is a version: numbers with dots.
 fn is_version(word: &str) -> bool {
     word.contains('.')
         && word.split('.').all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit()))

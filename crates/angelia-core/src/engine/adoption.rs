@@ -1,5 +1,5 @@
-//! Adoption: makes a session from a conversation that a person began in an agent's own program. The
-//! agent continues a copy of it, and the earlier exchanges are recorded as turns.
+//! Adoption: turns a conversation that a person began in an agent's own program into a session. The
+//! agent continues a copy of the conversation, and its earlier exchanges are recorded as turns.
 
 use super::{
     facade::{Engine, EngineError, NewSession},
@@ -13,12 +13,12 @@ use crate::{
     ports::{Lease, NewTurn, StoreError},
 };
 
-/// The reason recorded on turns that did not run here.
+/// The reason recorded for turns that did not run in Angelia.
 pub const ADOPTED_REASON: &str = "adopted";
 
 impl Engine {
     /// Creates a session that continues a copy of this conversation, and records the conversation's
-    /// turns. The original conversation stays unchanged.
+    /// turns. The original stays unchanged.
     pub async fn adopt_conversation(
         &self,
         new: NewSession,
@@ -36,7 +36,7 @@ impl Engine {
             self.record_past_turns(session.id, turns).await
         };
         if let Err(error) = recorded.await {
-            // Without its past, the session would pass for a new conversation.
+            // A session without its earlier turns would look like a new conversation.
             self.delete_session(session.id).await?;
             return Err(error.into());
         }

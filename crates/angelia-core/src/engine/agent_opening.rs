@@ -1,5 +1,5 @@
-//! Opens an agent for a turn. If the agent has lost the session's conversation, the recorded one is
-//! carried into a new conversation of the agent, and the turn says so.
+//! Opens an agent for a turn. If the agent has lost the session's conversation, it gets a new one
+//! that starts from the recorded conversation, and a notice in the turn says so.
 
 use std::sync::Arc;
 
@@ -20,10 +20,11 @@ use crate::{
     ports::{Agent, AgentOutcome, ConversationError, OpenRequest, StoreError},
 };
 
-/// Code of the notice of a turn whose agent had lost the conversation and got it from the record.
+/// Code of the notice for a turn whose agent had lost its conversation and got the recorded one
+/// instead.
 pub const HISTORY_CARRIED_NOTICE: &str = "history_carried";
 
-/// Code of the notice of a turn whose agent does not know the conversation so far.
+/// Code of the notice for a turn whose agent does not know the conversation so far.
 pub const RESUME_LOST_NOTICE: &str = "resume_lost";
 
 impl SessionActor {
@@ -78,8 +79,9 @@ impl SessionActor {
         self.unless_interrupted(turn, Some(rings), opening).await
     }
 
-    /// Opens an agent with a new conversation that starts from the recorded one. The session keeps
-    /// its specification: the new conversation is resumed as any other.
+    /// Opens an agent with a new conversation that starts from the recorded one. The session's
+    /// specification does not change, because later turns resume the new conversation like any
+    /// other.
     async fn open_from_record(
         &mut self,
         turn: &Turn,
@@ -103,8 +105,8 @@ impl SessionActor {
     }
 }
 
-/// Returns the conversation before the agent's next input, or nothing if the executor cannot start
-/// with a history.
+/// Returns the conversation before the agent's next input. Empty if the executor cannot start with
+/// a history.
 async fn recorded_history(
     shared: &EngineState,
     turn: &Turn,
@@ -117,7 +119,8 @@ async fn recorded_history(
     }
     let store = &*shared.store;
     let mut messages = history::messages(store, record, ConversationEnd::Before(turn.id)).await?;
-    // The next input of a turn that was cut short is only "continue".
+    // A turn that was cut short gets only "continue" as its next input, so the history needs its
+    // output.
     if recorder.has_output() {
         history::append_unfinished_turn(store, turn.id, &mut messages).await?;
     }

@@ -1,4 +1,4 @@
-//! Limits the number of live agents, and evicts the longest idle one to make room for a new one.
+//! Limits the number of live agents, and evicts the agent that has been idle longest to make room.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -69,7 +69,7 @@ impl AgentSlots {
         live.iter().map(|session| (*session, idle_for(session))).collect()
     }
 
-    /// Marks the agent of a session as idle. The returned token is cancelled when it must be
+    /// Marks the agent of a session as idle. The returned token is cancelled when the agent must be
     /// closed.
     pub(super) fn mark_idle(&self, session: SessionId) -> CancellationToken {
         let make_room = CancellationToken::new();
@@ -105,7 +105,7 @@ impl AgentSlots {
     }
 }
 
-/// The slot of a live agent; free again when dropped.
+/// The slot of a live agent, freed on drop.
 #[derive(Debug)]
 pub(super) struct AgentSlot {
     session: SessionId,
@@ -130,7 +130,7 @@ impl Drop for AgentSlot {
     }
 }
 
-/// Counts one waiter until it is dropped, also when the waiting future is cancelled.
+/// Counts one waiter until dropped, even if the waiting future is cancelled.
 struct WaiterGuard<'a>(&'a AtomicUsize);
 
 impl<'a> WaiterGuard<'a> {

@@ -1,5 +1,5 @@
-//! The pending approvals of one turn: checks each request against the rules, keeps the requests
-//! that wait for a person, and denies those that are left when the turn ends.
+//! The pending approvals of one turn. Checks each request against the rules, keeps the requests
+//! that wait for a person, and denies those that are still pending when the turn ends.
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct PendingApprovals {
     pending: Vec<PendingApproval>,
-    /// Reported calls that a person allowed. The agent may still request permission for them.
+    /// Reported calls that a person allowed. The agent may still request permission for them later.
     allowed_reports: Vec<(ToolId, ToolAccess)>,
 }
 
@@ -33,7 +33,7 @@ struct PendingApproval {
 pub(super) enum ApprovalCheck {
     /// The rules decided at once. The notice, if any, is shown to viewers.
     Decided { decision: Decision, notice: Option<Notice> },
-    /// The agent's own rules decide a call that it only reported.
+    /// The agent only reported the call, and its own rules decide.
     Proceed,
     /// A person has to decide.
     Pending(Approval),
@@ -46,7 +46,7 @@ pub(super) struct ApprovalContext {
     pub(super) rules: Vec<GrantRule>,
     pub(super) level: PermissionLevel,
     pub(super) can_ask: bool,
-    /// Expiry of an approval that is requested now.
+    /// When an approval requested now expires.
     pub(super) expires_at: Timestamp,
 }
 
@@ -101,7 +101,7 @@ impl PendingApprovals {
         ApprovalCheck::Pending(approval)
     }
 
-    /// Whether a person has allowed the same call when the agent reported it.
+    /// Returns whether a person already allowed this call when the agent reported it.
     fn was_allowed(&self, request: &ApprovalRequest) -> bool {
         request.tool_id.as_ref().is_some_and(|tool| {
             let mut allowed = self.allowed_reports.iter();
@@ -148,7 +148,7 @@ impl PendingApprovals {
         self.pending.is_empty()
     }
 
-    /// Time at which the oldest pending approval was requested.
+    /// Returns when the oldest pending approval was requested.
     pub(super) fn oldest_requested_at(&self) -> Option<Instant> {
         self.pending.first().map(|open| open.requested_at)
     }
@@ -174,7 +174,8 @@ pub(super) fn resolution_event(id: ApprovalId, verdict: Verdict, by: &str) -> Ev
     EventKind::Resolved(Resolution { id, verdict, by: by.into() })
 }
 
-/// Whether two requests are about the same call. The agent's objection may come only later.
+/// Returns whether both requests are about the same call. Ignores the agent's objection, which may
+/// arrive only with the second request.
 fn is_same_call(one: &ToolAccess, other: &ToolAccess) -> bool {
     let without_objection =
         |access: &ToolAccess| ToolAccess { vendor_objection: None, ..access.clone() };

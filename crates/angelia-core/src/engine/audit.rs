@@ -1,4 +1,4 @@
-//! The audit: one call for everything that a person, a key or an agent changes.
+//! The audit log: records every change made by a person, a key or an agent.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::{
 };
 
 impl Engine {
-    /// Adds a row to the audit, after the fact. A row that cannot be written is only logged,
-    /// because the change that it reports has already happened.
+    /// Adds a row to the audit log after a change. A failed write is only logged, because the
+    /// change has already happened.
     pub async fn record_audit(
         &self,
         actor: AuditActor,
@@ -21,11 +21,11 @@ impl Engine {
             AuditEntry { at: self.shared.clock.now(), actor, action, subject: subject.into() };
         let text = format!("{} by {}: {}", entry.action.as_str(), entry.actor, entry.subject);
         if let Err(error) = self.shared.store.record_audit(entry).await {
-            tracing::error!(%error, "this is missing in the audit: {text}");
+            tracing::error!(%error, "this is missing from the audit log: {text}");
         }
     }
 
-    /// Lists the audit, newest row first.
+    /// Lists the rows of the audit log, newest first.
     pub async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditRecord>, EngineError> {
         Ok(self.shared.store.audit(query).await?)
     }

@@ -1,4 +1,4 @@
-//! The browsers that the owner has signed in with, as the record keeps them.
+//! The recorded browsers in which the owner has signed in.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -11,12 +11,12 @@ impl Engine {
         Ok(self.shared.store.add_browser(browser).await?)
     }
 
-    /// Oldest first, also those that have expired.
+    /// Returns the browsers, oldest first, including expired ones.
     pub async fn browsers(&self) -> Result<Vec<BrowserRecord>, EngineError> {
         Ok(self.shared.store.browsers().await?)
     }
 
-    /// Records that a browser was used, which moves its expiry.
+    /// Records that a browser was used, which extends its expiry.
     pub async fn note_browser_use(
         &self,
         id: Uuid,
@@ -26,7 +26,7 @@ impl Engine {
         Ok(self.shared.store.note_browser_use(id, used_at, expires_at).await?)
     }
 
-    /// Returns whether the browser was there.
+    /// Removes a browser and returns whether it existed.
     pub async fn remove_browser(&self, id: Uuid) -> Result<bool, EngineError> {
         Ok(self.shared.store.remove_browser(id).await?)
     }

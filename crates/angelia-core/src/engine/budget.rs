@@ -10,7 +10,7 @@ use crate::model::{Budgets, EventKind, ToolId};
 /// The setting that limits the number of tool calls.
 pub(super) const TOOL_BUDGET: &str = "budget_tool_count";
 
-/// Returns the lower one of two optional limits.
+/// Returns the lower of two optional limits.
 pub(super) fn lower_limit(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
@@ -23,12 +23,13 @@ pub(super) struct BudgetMeter {
     /// The turn's share of its caller's spending limit.
     spend: Option<Arc<SpendReservation>>,
     started_at: Instant,
-    /// The calls that the budget covers, in this segment.
+    /// The tool calls of this segment that the budget covers.
     tool_calls: HashSet<ToolId>,
     /// Cost of the finished segments; `segment_cost_usd` has the cost of the running one.
     earlier_cost_usd: f64,
     segment_cost_usd: f64,
-    /// Cost of the turns that this one has handed on. Their own reservations cover them.
+    /// Cost of the turns that this one has handed on. It counts against this turn's cost budget, but their
+    /// own reservations cover it.
     handed_on_cost_usd: f64,
 }
 
@@ -49,14 +50,14 @@ impl BudgetMeter {
         }
     }
 
-    /// Starts another segment: time and tool calls are counted anew, the cost accumulates.
+    /// Starts another segment: resets the time and the tool calls, but keeps the cost.
     pub(super) fn restart(&mut self, now: Instant) {
         self.started_at = now;
         self.tool_calls.clear();
         self.earlier_cost_usd += std::mem::take(&mut self.segment_cost_usd);
     }
 
-    /// Counts an event and returns the setting whose budget it exhausts.
+    /// Counts an event. Returns the setting whose budget the event exhausts, if any.
     pub(super) fn on_event(&mut self, kind: &EventKind) -> Option<&'static str> {
         match kind {
             EventKind::ToolCall(call) => (!self.admit_call(&call.id)).then_some(TOOL_BUDGET),
@@ -73,7 +74,8 @@ impl BudgetMeter {
         }
     }
 
-    /// Counts what other turns have cost that this one has handed work to.
+    /// Adds the cost of a turn that this one has handed on. Returns the setting whose budget it exhausts, if
+    /// any.
     pub(super) fn on_handed_on_cost(&mut self, usd: f64) -> Option<&'static str> {
         self.handed_on_cost_usd += usd;
         self.cost_budget_if_used_up()
@@ -83,7 +85,7 @@ impl BudgetMeter {
         self.is_over_cost_budget().then_some("max_cost_usd")
     }
 
-    /// Counts a call, once for its events and its requests, and returns whether the budget covers it.
+    /// Counts a call once, however many events and requests it has. Returns whether the budget covers it.
     pub(super) fn admit_call(&mut self, id: &ToolId) -> bool {
         let Some(limit) = self.budgets.tools else { return true };
         if self.tool_calls.contains(id) {
@@ -105,14 +107,14 @@ impl BudgetMeter {
         self.budgets.cost_usd.is_some_and(|limit| spent >= limit)
     }
 
-    /// Whether the whole turn has used up its own cost budget or its caller's spending limit; such
-    /// a turn is not resumed.
+    /// Returns whether the whole turn has used up its own cost budget or its caller's spending limit. Such a
+    /// turn is not resumed.
     pub(super) fn is_cost_budget_used_up(&self) -> bool {
         self.is_over_cost_budget()
             || self.spend.as_ref().is_some_and(|spend| spend.spendable_usd() <= 0.0)
     }
 
-    /// Time at which the segment's time budget ends.
+    /// Returns when the segment's time budget ends.
     pub(super) fn time_budget_ends_at(&self) -> Option<Instant> {
         self.budgets.time.map(|time| self.started_at + time)
     }

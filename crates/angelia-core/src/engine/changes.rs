@@ -1,5 +1,5 @@
-//! Announces what changes, for those who look on: a dashboard, a status display. An announcement names
-//! the thing, not its new state, which the listener reads.
+//! Announces changes to observers such as a dashboard or a status display. An announcement names the thing
+//! that changed, not its new state; the observer reads the state itself.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,17 +8,17 @@ use tokio::{sync::broadcast, time::Instant};
 use super::facade::Engine;
 use crate::model::{ApprovalId, EventKind, SessionId, TurnEvent, TurnId};
 
-/// Number of announcements a listener may lag behind before it misses some.
+/// Number of announcements by which a listener may lag before it misses some.
 const MAX_LAG: usize = 4096;
 
-/// The interval between announcements of a turn that only writes text.
+/// Minimum interval between announcements of a turn that is only writing text.
 const TEXT_INTERVAL: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EngineChange {
     /// A session was created, changed, used or deleted.
     Session(SessionId),
-    /// A turn was accepted, went on or ended.
+    /// A turn was accepted, made progress or ended.
     Turn(TurnId),
     /// An approval was requested or decided.
     Approval(ApprovalId),
@@ -28,7 +28,7 @@ pub enum EngineChange {
     Quota,
 }
 
-/// Sends announcements. Costs next to nothing while nobody listens.
+/// Sends announcements. Costs almost nothing while nobody listens.
 #[derive(Clone, Debug)]
 pub(super) struct Announcer(broadcast::Sender<EngineChange>);
 
@@ -58,8 +58,8 @@ impl TurnAnnouncer {
         Self { announcer, last: None }
     }
 
-    /// Announces what these events change. Text alone is announced now and then: the event with
-    /// which its block ends always is.
+    /// Announces the changes in these events. Batches that contain only text deltas are rate-limited; the
+    /// event that completes a block is always announced.
     pub(super) fn on_events(&mut self, turn: TurnId, events: &Arc<[TurnEvent]>) {
         if !self.announcer.has_listeners() {
             return;
@@ -86,8 +86,8 @@ impl TurnAnnouncer {
 }
 
 impl Engine {
-    /// Subscribes to everything that changes in this process. A listener that falls far behind
-    /// misses announcements, and must look at everything again.
+    /// Subscribes to all changes in this process. A listener that falls too far behind misses announcements
+    /// and must read everything again.
     pub fn subscribe(&self) -> broadcast::Receiver<EngineChange> {
         self.shared.announcer.0.subscribe()
     }

@@ -1,5 +1,5 @@
-//! Has the agent of a session shorten its conversation. That is a turn without input, so it is recorded,
-//! paid for, timed and interrupted as any other.
+//! Has a session's agent shorten its conversation. This is a turn without input, so it is recorded, charged,
+//! timed and interrupted like any other.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::{
     ports::COMPACTED_REASON,
 };
 
-/// What became of a conversation that was to be shortened.
+/// The result of a request to shorten a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionReport {
     pub compacted: bool,
-    /// What was done, or why nothing was.
+    /// What was done, or why nothing was done.
     pub reason: Arc<str>,
 }
 
 impl Engine {
-    /// Shortens the conversation of a session and waits for that. Refused while a turn runs.
+    /// Shortens the conversation of a session and waits for the result. Fails while a turn runs.
     pub async fn compact(
         &self,
         session: SessionId,
@@ -28,7 +28,7 @@ impl Engine {
         let executor = self.shared.executor(&record.spec.executor)?;
         if !executor.capabilities().compact {
             let reason = format!(
-                "`{}` shortens its conversations by itself, and cannot be told to",
+                "`{}` shortens its conversations on its own, and cannot be told to",
                 executor.name()
             );
             return Ok(CompactionReport { compacted: false, reason: reason.into() });

@@ -1,5 +1,5 @@
-//! A drain: the engine takes no new work, and the turns that run may end. It can be taken back, or
-//! lead to a shutdown, which may leave the queued turns to the next process
+//! Draining: the engine accepts no new work, but lets running turns end. A drain can be cancelled,
+//! or lead to a shutdown that may leave the queued turns to the next process
 //! (`docs/design/0022-the-daemons-life.md`).
 
 use std::{
@@ -18,7 +18,7 @@ use crate::{
     ports::AgentOutcome,
 };
 
-/// The pause between two checks of a drain for turns that still run.
+/// Interval at which a drain checks for turns that are still running.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
@@ -36,50 +36,50 @@ impl DrainState {
         *self.is_draining.borrow()
     }
 
-    /// Whether the next process goes on with the queued turns.
+    /// Returns whether the next process takes over the queued turns.
     pub(super) fn hands_over(&self) -> bool {
         self.hands_over.load(Ordering::Acquire)
     }
 
-    /// Waits until work is taken again.
+    /// Waits until the drain ends.
     pub(super) async fn wait_until_over(&self) {
-        // Fails only if the sender is gone, and this is its owner.
+        // Fails only if the sender is gone, but `self` owns the sender.
         let mut changes = self.is_draining.subscribe();
         let _over = changes.wait_for(|is_draining| !is_draining).await;
     }
 }
 
 impl Engine {
-    /// Refuses new turns from now on. Queued and parked turns wait, and running ones go on.
+    /// Refuses new turns from now on. Queued and parked turns wait; running turns continue.
     pub fn begin_drain(&self) {
         self.shared.drain.is_draining.send_replace(true);
     }
 
-    /// Takes a drain back.
+    /// Cancels a drain.
     pub fn end_drain(&self) {
         self.shared.drain.is_draining.send_replace(false);
     }
 
-    /// Whether new turns are refused, because of a drain or a shutdown.
+    /// Returns whether new turns are refused because of a drain or a shutdown.
     pub fn is_draining(&self) -> bool {
         self.shared.drain.is_draining() || self.shared.tasks.stop_token().is_cancelled()
     }
 
-    /// Waits until new turns are accepted. Returns `false` if that will not happen any more.
+    /// Waits until new turns are accepted. Returns `false` if the engine is shutting down.
     pub async fn wait_until_accepting(&self) -> bool {
         let stop = self.shared.tasks.stop_token();
         stop.run_until_cancelled(self.shared.drain.wait_until_over()).await.is_some()
     }
 
-    /// Makes the shutdown that follows leave the queued turns to the next process. Turns that still
-    /// run, or that wait for a person or a caller's tool, then end as failed.
+    /// Makes the following shutdown leave the queued turns to the next process. Turns that are
+    /// still running, or are waiting for a person or a caller's tool, then end as failed.
     pub fn hand_over(&self) {
         self.begin_drain();
         self.shared.drain.hands_over.store(true, Ordering::Release);
     }
 
-    /// Begins a drain and waits until no turn runs, at most for `limit`. Turns that wait for a
-    /// person or for a caller's tool are not waited for.
+    /// Begins a drain and waits up to `limit` for running turns to end. Does not wait for turns
+    /// that are waiting for a person or a caller's tool.
     pub async fn drain(&self, limit: Duration) {
         self.begin_drain();
         let until = Instant::now() + limit;
@@ -89,7 +89,7 @@ impl Engine {
     }
 
     async fn has_running_turn(&self) -> bool {
-        // A store that cannot be read says nothing about the turns.
+        // If the store cannot be read, assume that a turn is still running.
         self.open_turns()
             .await
             .map_or(true, |open| open.iter().any(|turn| matches!(turn.state, TurnState::Running)))
@@ -111,7 +111,7 @@ impl Engine {
     }
 }
 
-/// Returns the outcome of a turn that a restart has ended.
+/// Returns the outcome of a turn that was ended by a restart.
 pub(super) fn restarted_outcome(ended: AgentOutcome) -> AgentOutcome {
     let failure =
         Failure::new(FailureKind::Unavailable, "angelia was restarted before the turn ended")

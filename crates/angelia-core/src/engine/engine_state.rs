@@ -1,4 +1,5 @@
-//! State shared by the engine and its actors: the actors, the turn logs and the pending approvals.
+//! State shared by the engine and its actors: the actors themselves, the turn logs and the pending
+//! approvals.
 
 use std::{
     collections::HashMap,
@@ -34,7 +35,7 @@ use crate::{
     task::TaskGroup,
 };
 
-/// Number of changes a subscriber may lag behind before it misses some.
+/// Number of changes by which a subscriber may lag before it misses some.
 const MAX_CHANGE_LAG: usize = 1024;
 
 const MIN_WRITE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -57,20 +58,20 @@ pub(super) struct EngineState {
     pub(super) announcer: Announcer,
     /// Ids of sessions that have changed.
     pub(super) changes: broadcast::Sender<SessionId>,
-    /// Counts the changes of schedules.
+    /// Incremented with each change to a schedule.
     pub(super) schedule_changes: watch::Sender<u64>,
     pub(super) drain: DrainState,
     pub(super) reviews: RunningReviews,
     actors: Mutex<HashMap<SessionId, SessionHandle>>,
     /// One lock per session whose actor is being started.
     start_locks: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
-    /// Logs of turns that are queued or running in this process, or have just ended.
+    /// Logs of the turns that are queued or running in this process, or that have just ended.
     logs: Mutex<TurnLogs>,
-    /// Number of ends that were shown and then given up, because they could not be written.
+    /// Number of turn ends that were shown, but never written because the store kept failing.
     lost_ends: AtomicUsize,
-    /// The ends that are shown but not written yet.
+    /// Turn ends that were shown but are not written yet.
     kept_ends: Mutex<HashMap<TurnId, TurnState>>,
-    /// The last check of the store, see [`EngineState::check_writable`].
+    /// Time and result of the last [`EngineState::check_writable`].
     last_write_check: tokio::sync::Mutex<Option<(Instant, Result<(), StoreError>)>>,
     /// The session that each pending approval belongs to.
     pending_approvals: Mutex<HashMap<ApprovalId, SessionId>>,
@@ -116,13 +117,13 @@ impl EngineState {
         })
     }
 
-    /// Returns the session's actor, and starts one if there is none.
+    /// Returns the session's actor, starting one if there is none.
     pub(super) async fn get_or_start_actor(
         self: &Arc<Self>,
         session: SessionId,
     ) -> Result<SessionHandle, EngineError> {
-        // Start one actor of a session at a time: a second lease for the same session would
-        // invalidate the first. Other sessions do not wait.
+        // Start only one actor per session at a time, because a second lease for the same session
+        // would invalidate the first. Other sessions do not wait.
         let _start = self.lock_start(session).await;
         let known = self.actors.lock().get(&session).cloned();
         match known {
@@ -141,10 +142,11 @@ impl EngineState {
         Ok(actor)
     }
 
-    /// Waits until no other task starts an actor of this session.
+    /// Waits until no other task is starting an actor of this session.
     async fn lock_start(&self, session: SessionId) -> StartGuard<'_> {
         let lock = Arc::clone(self.start_locks.lock().entry(session).or_default());
-        // The guard exists before the wait, so that a cancelled caller also removes its lock.
+        // Create the guard before waiting, so that the lock is removed even if the caller is
+        // cancelled.
         let mut guard = StartGuard { state: self, session, held: None };
         guard.held = Some(lock.lock_owned().await);
         guard
@@ -154,7 +156,7 @@ impl EngineState {
         self.actors.lock().get(&session).filter(|actor| !actor.is_ending()).cloned()
     }
 
-    /// Tells the subscribers that a session has changed. There may be none.
+    /// Tells the subscribers, if any, that a session has changed.
     pub(super) fn notify_changed(&self, session: SessionId) {
         let _nobody = self.changes.send(session);
         self.announce(EngineChange::Session(session));
@@ -188,7 +190,8 @@ impl EngineState {
         self.logs.lock().finish(turn);
     }
 
-    /// The turns that are queued or running in this process, and those whose end is not written yet.
+    /// Returns the turns that are queued or running in this process, and those whose end is not
+    /// written yet.
     pub(super) fn open_turn_ids(&self) -> Vec<TurnId> {
         self.logs.lock().open_turn_ids()
     }
@@ -213,14 +216,14 @@ impl EngineState {
         self.lost_ends.load(Ordering::Relaxed)
     }
 
-    /// The ends that are not written yet. Read them before the store: an end that is written in
-    /// between is then in both, not in neither.
+    /// Returns the ends that are not written yet. Callers must read these before the store: an end
+    /// that is written in between then appears in both rather than in neither.
     pub(super) fn kept_ends(&self) -> HashMap<TurnId, TurnState> {
         self.kept_ends.lock().clone()
     }
 
-    /// Checks that the store can be written and that no end waits for it. Checks at most once a
-    /// second, however many callers ask.
+    /// Checks that the store can be written and that no turn end is waiting to be written. Runs the
+    /// check at most once a second, however many callers there are.
     pub(super) async fn check_writable(&self) -> Result<(), StoreError> {
         let mut last = self.last_write_check.lock().await;
         let checked = match &*last {
@@ -253,7 +256,7 @@ impl EngineState {
     }
 }
 
-/// Holds the start lock of a session, and removes the lock with its last user.
+/// Holds the start lock of a session. The last holder removes the lock from the map.
 struct StartGuard<'a> {
     state: &'a EngineState,
     session: SessionId,
@@ -264,7 +267,7 @@ impl Drop for StartGuard<'_> {
     fn drop(&mut self) {
         self.held = None;
         let mut locks = self.state.start_locks.lock();
-        // Only the map still refers to the lock, so no task holds it or waits for it.
+        // Only the map still refers to the lock, so no other task holds it or waits for it.
         if locks.get(&self.session).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             locks.remove(&self.session);
         }

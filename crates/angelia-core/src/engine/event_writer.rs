@@ -1,5 +1,5 @@
-//! Writes the events of a turn to the store. It keeps each event until its commit is confirmed, and
-//! repeats events that the store failed to write with the next write.
+//! Writes the events of a turn to the store. Keeps each event until its commit is confirmed, and
+//! retries events that the store failed to write with the next write.
 
 use std::{collections::VecDeque, mem::discriminant, sync::Arc, time::Duration};
 
@@ -12,11 +12,11 @@ use crate::{
     ports::{Lease, PendingCommit, Store, StoreError},
 };
 
-/// The pauses before a failed write is tried again: long enough for a short disturbance, and short
+/// Delays before each retry of a failed write: long enough to bridge a short disturbance, short
 /// enough that the turn does not seem to hang.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(200)];
 
-/// The length of a text that every store can write.
+/// Length up to which a text fits into every store.
 pub(super) const SAFE_TEXT_BYTES: usize = 1 << 20;
 
 pub(super) struct EventWriter {
@@ -24,7 +24,7 @@ pub(super) struct EventWriter {
     lease: Lease,
     /// Batches whose commit is not confirmed yet, oldest first.
     unconfirmed: VecDeque<(PendingCommit, Arc<[TurnEvent]>)>,
-    /// Events that have been shown, and that the store failed to write.
+    /// Events that were shown, but that the store failed to write.
     unwritten: Vec<TurnEvent>,
 }
 
@@ -41,8 +41,9 @@ impl EventWriter {
         &self.lease
     }
 
-    /// Passes events that have been shown to the store, without waiting for their commit. Waits only
-    /// if an earlier write has failed; an error means that the store cannot be written now.
+    /// Passes events that have been shown to the store, without waiting for the commit. Waits only
+    /// if an earlier write has failed; an error means that the store cannot be written at the
+    /// moment.
     pub(super) async fn queue(&mut self, events: &Arc<[TurnEvent]>) -> Result<(), StoreError> {
         let stored: Vec<_> = stored(events).cloned().collect();
         if stored.is_empty() {
@@ -54,8 +55,8 @@ impl EventWriter {
             self.take_receipt(committed);
         }
         if self.unwritten.is_empty() {
-            // The store commits in order, so an event that is committed before it is shown also
-            // waits for these.
+            // No need to wait: the store commits in order, so an event that must be committed
+            // before it is shown also waits for these.
             match self.store.append(&self.lease, stored).await {
                 Ok(commit) => {
                     self.unconfirmed.push_back((commit, Arc::clone(events)));
@@ -72,9 +73,9 @@ impl EventWriter {
         self.commit(&mut Vec::new()).await
     }
 
-    /// Commits events that no viewer has seen yet, after all earlier ones. Cuts their texts if the
-    /// store cannot take them. After an error this writer forgets them, so their numbers are free
-    /// again.
+    /// Commits events that no viewer has seen yet, after all earlier events. Cuts their texts if
+    /// the store cannot take them. After an error, this writer forgets the events, so their numbers
+    /// can be reused.
     pub(super) async fn commit(&mut self, events: &mut Vec<TurnEvent>) -> Result<(), StoreError> {
         if self.commit_with_unconfirmed(events).await {
             return Ok(());
@@ -104,14 +105,14 @@ impl EventWriter {
     }
 
     /// Queues events behind the unconfirmed ones without waiting for those, so that the store can
-    /// commit all of them at once. Returns whether all are recorded.
+    /// commit all of them at once. Returns whether all of them are recorded.
     async fn commit_with_unconfirmed(&mut self, events: &[TurnEvent]) -> bool {
         let events: Vec<_> = stored(events).cloned().collect();
         if events.is_empty() || self.unconfirmed.is_empty() || !self.unwritten.is_empty() {
             return false;
         }
         let batches = self.unconfirmed.iter();
-        // A batch is recorded whole or not at all.
+        // A batch is recorded completely or not at all, so its last event stands for the batch.
         let earlier = batches.filter_map(|(_, batch)| Some(stored(batch).last()?.seq)).collect();
         let written = match self.store.append_after(&self.lease, earlier, events).await {
             Ok(commit) => commit.await,
@@ -138,8 +139,8 @@ impl EventWriter {
     }
 }
 
-/// Tries once to write events. A store may have committed a write although it reported an error, so
-/// events that turn out to be recorded already count as written.
+/// Tries once to write events. Events that turn out to be recorded already count as written,
+/// because a store may report an error although it has committed the write.
 pub(super) async fn write_once(
     store: &dyn Store,
     lease: &Lease,
@@ -175,7 +176,7 @@ async fn append_and_wait(
     store.append(lease, events).await?.await
 }
 
-/// Whether the store has this very event, not only one with its number.
+/// Returns whether the store has this very event, not just another event with the same number.
 async fn is_recorded(store: &dyn Store, event: &TurnEvent) -> Result<bool, StoreError> {
     let found = store.replay(event.turn, event.seq.saturating_sub(1), 1).await?;
     Ok(found.first().is_some_and(|known| {

@@ -1,4 +1,4 @@
-//! The public interface of the engine, as frontends call it.
+//! The public interface of the engine for frontends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,11 +28,11 @@ use crate::{
     task::TaskGroup,
 };
 
-/// The longest wait for a session that another process holds.
+/// Maximum wait for a session that another process holds.
 const HELD_SESSION_TIMEOUT: Duration = Duration::from_secs(5);
 const HELD_SESSION_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Runs the turns of all sessions of this process. Cheap to clone; all clones share one engine.
+/// Runs the turns of all sessions in this process. Cheap to clone; all clones share one engine.
 #[derive(Clone)]
 pub struct Engine {
     pub(super) shared: Arc<EngineState>,
@@ -52,22 +52,22 @@ pub struct EngineParts {
 
 #[derive(Clone, Copy, Debug)]
 pub struct EngineLimits {
-    /// The time for which an idle agent stays alive.
+    /// How long an idle agent stays alive.
     pub idle_ttl: Duration,
-    /// The same after a turn whose session is not expected to go on ([`Submission::one_off`]).
+    /// How long an idle agent stays alive after a one-off turn ([`Submission::one_off`]).
     pub one_off_idle_ttl: Duration,
     /// Maximum number of live agents.
     pub max_live_agents: usize,
-    /// Maximum number of turns that wait in one session.
+    /// Maximum number of waiting turns per session.
     pub max_queued_turns: usize,
-    /// The time that an interrupted agent has to report that it has stopped.
+    /// How long an interrupted agent may take to report that it has stopped.
     pub interrupt_grace: Duration,
-    /// The time that a closing agent has before it is killed.
+    /// How long a closing agent may take before it is killed.
     pub close_grace: Duration,
-    /// Maximum output of one turn: text, tool input and tool output, and a little for every event.
+    /// Maximum output of one turn: text, tool input and tool output, plus a little for every event.
     pub output_bytes: usize,
-    /// Whether sessions are reviewed in the background. A process that ends after a turn would only
-    /// interrupt it.
+    /// Whether sessions are reviewed in the background. Off in a process that exits after its turn,
+    /// because the exit would interrupt the review.
     pub reviews: bool,
 }
 
@@ -100,15 +100,15 @@ pub struct Submission {
     pub session: SessionId,
     pub input: Vec<Content>,
     pub options: TurnOptions,
-    /// Deduplicates requests: a request with a key that was used before does not start a turn, but
-    /// returns the turn of the first request, shown from its first event.
+    /// Deduplicates requests: if the key was used before, no turn starts, and the caller gets the
+    /// turn of the first request, replayed from its first event.
     pub key: Option<RequestKey>,
     /// Indexes the new turn under this hash ([`Engine::find_by_history`]).
     pub history_hash: Option<[u8; 32]>,
-    /// The caller's spending limit. The turn is refused if all of it is spent or reserved. The same
-    /// limit applies to work that is charged to the caller later.
+    /// The caller's spending limit. The turn is refused if the limit is fully spent or reserved.
+    /// The limit also applies to work that is charged to the caller later.
     pub spend_limit: Option<SpendLimit>,
-    /// The session is not expected to go on, so its agent is released early.
+    /// The session is not expected to continue, so its agent is released early.
     pub one_off: bool,
 }
 
@@ -130,9 +130,9 @@ impl Submission {
 #[derive(Debug)]
 pub struct SubmittedTurn {
     pub turn: TurnId,
-    /// `false`: the turn waits for another turn of the session.
+    /// `false` if the turn waits for another turn of the session.
     pub running: bool,
-    /// The turn was submitted before under the same key.
+    /// Whether an earlier request with the same key submitted this turn.
     pub is_repeat: bool,
     /// Starts at the first event.
     pub watch: TurnWatch,
@@ -149,7 +149,7 @@ pub(super) enum SubmitReply {
 /// Result of [`Engine::steer`].
 #[derive(Debug)]
 pub enum SteerOutcome {
-    /// The running agent has the text.
+    /// The running agent got the text.
     Passed,
     /// The text became the next turn of the session.
     Queued(SubmittedTurn),
@@ -188,7 +188,7 @@ impl Engine {
         &self.shared.executors
     }
 
-    /// Submits a turn and returns at once; the events are read from the returned watch.
+    /// Submits a turn and returns at once. The returned watch yields the events.
     pub async fn submit(
         &self,
         session: SessionId,
@@ -198,7 +198,7 @@ impl Engine {
         self.submit_with(Submission::new(session, input, options)).await
     }
 
-    /// Like [`Engine::submit`], with all options of a [`Submission`].
+    /// Submits a turn like [`Engine::submit`], with all options of a [`Submission`].
     pub async fn submit_with(&self, new: Submission) -> Result<SubmittedTurn, EngineError> {
         if self.is_draining() {
             return Err(EngineError::ShuttingDown);
@@ -222,7 +222,7 @@ impl Engine {
             };
             match actor.send(SessionCommand::Submit(Box::new(command))).await {
                 Ok(()) => break answer,
-                // The actor has just ended: start another one and submit again.
+                // The actor has just ended: start another one and resubmit.
                 Err(SessionCommand::Submit(returned)) => new_turn = returned.new_turn,
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
@@ -235,8 +235,8 @@ impl Engine {
         Ok(SubmittedTurn { turn, running, is_repeat: false, watch })
     }
 
-    /// Like [`Engine::submit_with`], but waits a few seconds for a session that another process
-    /// holds: most turns are short. Cancelling `stop` ends the wait.
+    /// Submits a turn like [`Engine::submit_with`], but waits a few seconds for a session that
+    /// another process holds, because most turns are short. Cancelling `stop` ends the wait.
     pub async fn submit_when_free(
         &self,
         new: Submission,
@@ -262,7 +262,7 @@ impl Engine {
         Ok(SubmittedTurn { turn, running, is_repeat: true, watch })
     }
 
-    /// Returns a turn, with its end if it has one, also while the end is not written yet.
+    /// Returns a turn, including its end, even if the end is not written yet.
     pub async fn turn(&self, id: TurnId) -> Result<TurnRecord, EngineError> {
         let kept = self.shared.kept_ends();
         let mut turn = self.shared.store.turn(id).await?.ok_or(EngineError::NotFound("turn"))?;
@@ -285,7 +285,7 @@ impl Engine {
         Ok(turns)
     }
 
-    /// Watches the events of a turn with a number above `after`, live or from the store.
+    /// Watches the events of a turn whose number is above `after`, live or from the store.
     pub async fn watch(&self, turn: TurnId, after: Seq) -> Result<TurnWatch, EngineError> {
         if let Some(log) = self.shared.find_log(turn) {
             return Ok(TurnWatch::live(log, Arc::clone(&self.shared.store), after));
@@ -294,8 +294,8 @@ impl Engine {
         Ok(TurnWatch::stored(Arc::clone(&self.shared.store), turn, after))
     }
 
-    /// Asks a turn to stop: through the agent's protocol, or with `kill` by killing its process. A
-    /// turn that is still queued ends at once.
+    /// Asks a turn to stop: through the agent's protocol, or with `kill` by killing the agent's
+    /// process. A queued turn ends at once.
     pub async fn interrupt(&self, turn: TurnId, kill: bool) -> Result<(), EngineError> {
         self.send_to_turn(turn, SessionCommand::Interrupt { turn, kill }).await.map(drop)
     }
@@ -316,7 +316,8 @@ impl Engine {
         Ok(log.session)
     }
 
-    /// Starts the actor of a parked or left turn that no process is waiting on, and returns its log.
+    /// Starts the actor for a parked or handed-over turn that no process is waiting for, and
+    /// returns the turn's log.
     async fn open_parked_log(&self, turn: TurnId) -> Result<Arc<TurnLog>, EngineError> {
         let record = self.turn(turn).await?;
         if !matches!(record.state, TurnState::Parked { .. } | TurnState::HandedOver) {
@@ -326,8 +327,8 @@ impl Engine {
         self.shared.find_log(turn).ok_or(EngineError::NotRunning)
     }
 
-    /// Adds text to a running turn. An agent that supports steering gets it after its next tool
-    /// call; otherwise the text becomes the next turn.
+    /// Adds text to a running turn. An agent that supports steering gets the text after its next
+    /// tool call; otherwise the text becomes the next turn.
     pub async fn steer(
         &self,
         turn: TurnId,
@@ -359,7 +360,7 @@ impl Engine {
         answer.await.map_err(|_| EngineError::NotRunning)?
     }
 
-    /// Indexes a conversation by the hash of its history after an answer. The returned future
+    /// Indexes a conversation under the hash of its history after an answer. The returned future
     /// resolves when the entry is committed.
     pub async fn index_history(&self, entry: &HistoryEntry) -> Result<PendingCommit, EngineError> {
         Ok(self.shared.store.index_history(entry).await?)
@@ -409,7 +410,8 @@ impl Engine {
         answer.await.map_err(|_| EngineError::NotPending)?
     }
 
-    /// Returns how many ends of turns could not be recorded at all, after [`Engine::end_turns`].
+    /// Returns the number of turn ends that could not be recorded at all. Call it after
+    /// [`Engine::end_turns`].
     pub fn lost_ends(&self) -> usize {
         self.shared.lost_ends()
     }
@@ -419,13 +421,14 @@ impl Engine {
         Ok(self.shared.check_writable().await?)
     }
 
-    /// Interrupts every turn, closes every agent and the store, and waits for all of it.
+    /// Interrupts every turn, closes every agent and the store, and waits until all of that is
+    /// done.
     pub async fn shutdown(&self) {
         self.end_turns().await;
         self.close().await;
     }
 
-    /// The first half of a shutdown: ends every turn. The store can still be read.
+    /// First half of a shutdown: ends every turn. The store can still be read afterwards.
     pub async fn end_turns(&self) {
         let limits = &self.shared.limits;
         let grace = limits.interrupt_grace + limits.close_grace * 3;
@@ -434,7 +437,7 @@ impl Engine {
         }
     }
 
-    /// The second half of a shutdown: closes the executors and the store.
+    /// Second half of a shutdown: closes the executors and the store.
     pub async fn close(&self) {
         for executor in &self.shared.executors {
             executor.close().await;

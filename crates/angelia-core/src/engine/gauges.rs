@@ -1,4 +1,4 @@
-//! Current numbers of the engine (sessions, turns, agents) for metrics and status; cheap to read.
+//! The engine's current load (sessions, turns, agents), for metrics and `status`. Cheap to read.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Rebuilds a session's conversation from the recorded events as messages with roles: for an agent
-//! that takes over from another or has lost its own, and for readers.
+//! Rebuilds a session's conversation from the recorded events as messages with roles, for readers
+//! and for an agent that takes over from another or has lost its own conversation.
 
 use std::{fmt, sync::Arc};
 
@@ -14,7 +14,7 @@ use crate::{
 
 const PAGE: usize = 256;
 
-/// The last turn of a conversation to read.
+/// Where to stop reading a conversation.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ConversationEnd {
     Newest,
@@ -30,11 +30,11 @@ pub(super) async fn messages(
     session: &SessionRecord,
     end: ConversationEnd,
 ) -> Result<Vec<HistoryMessage>, StoreError> {
-    // A fork copies its parent's specification, and with it the history the parent started from.
+    // A fork copies its parent's specification, including the history that the parent started from.
     let mut messages = session.spec.history.clone();
     for turn in &turns_after_history(store, session, end).await? {
         let parts = answer_parts(&events_of(store, turn.id).await?);
-        // Skip a turn without any answer: there is nothing to continue from its input.
+        // Skip a turn without an answer: its input alone is nothing to continue from.
         if !parts.is_empty() {
             append_turn(turn, parts, &mut messages);
         }
@@ -46,9 +46,9 @@ pub(super) async fn messages(
 pub(super) struct StoredConversation<'a> {
     pub(super) store: &'a dyn Store,
     pub(super) session: &'a SessionRecord,
-    /// The turn that the agent is opened for.
+    /// The turn for which the agent is opened.
     pub(super) turn: TurnId,
-    /// An earlier agent has begun to answer that turn.
+    /// Whether an earlier agent has already begun to answer that turn.
     pub(super) is_begun: bool,
 }
 
@@ -81,7 +81,7 @@ impl ConversationRecord for StoredConversation<'_> {
     }
 }
 
-/// Returns the turns of a session that the history of its specification does not have, oldest first.
+/// Returns the turns of a session that are not part of its specification's history, oldest first.
 async fn turns_after_history(
     store: &dyn Store,
     session: &SessionRecord,
@@ -96,7 +96,8 @@ async fn turns_after_history(
     Ok(turns)
 }
 
-/// Returns the turns of a session, oldest first, after those of the sessions it was forked from.
+/// Returns the turns of a session, oldest first, preceded by those of the sessions it was forked
+/// from.
 pub(super) async fn conversation_turns(
     store: &dyn Store,
     session: &SessionRecord,
@@ -152,7 +153,7 @@ pub(super) async fn last_turn_before(
     Ok(last.or(session.spec.history_until))
 }
 
-/// Appends the input and the answer so far of a turn that another segment will continue.
+/// Appends the input and the partial answer of a turn that another segment will continue.
 pub(super) async fn append_unfinished_turn(
     store: &dyn Store,
     turn: TurnId,
@@ -192,8 +193,8 @@ fn append_turn(
 }
 
 /// Converts the events of one turn to message parts: text and tool calls as the assistant, tool
-/// results as the user. As the model APIs demand, the results of all calls of a message follow that
-/// message, and no call is without a result.
+/// results as the user. The model APIs require that the results of a message's calls directly
+/// follow that message, and that every call has a result.
 fn answer_parts(events: &[TurnEvent]) -> Vec<(Role, MessagePart)> {
     let whole = |wanted: BlockId| {
         events.iter().rev().find_map(|event| match &event.kind {
@@ -210,13 +211,13 @@ fn answer_parts(events: &[TurnEvent]) -> Vec<(Role, MessagePart)> {
                 if *channel == TextChannel::Answer && !told.contains(block) =>
             {
                 told.push(*block);
-                // Position of the first version of the block, text of the last one. A withdrawn
-                // block has no text.
+                // A block keeps the position of its first version and the text of its last one. A
+                // withdrawn block has no text.
                 if let Some(text) = whole(*block).filter(|text| !text.trim().is_empty()) {
                     parts.push((Role::Assistant, MessagePart::Content(Content::Text(text))));
                 }
             }
-            // Calls of a sub-agent are covered by the result of the call that started it.
+            // Skip the calls of a sub-agent: the result of the call that started it covers them.
             EventKind::ToolCall(call) if call.parent.is_none() => {
                 open.push(&call.id);
                 let part = MessagePart::ToolUse {
@@ -236,7 +237,8 @@ fn answer_parts(events: &[TurnEvent]) -> Vec<(Role, MessagePart)> {
     parts
 }
 
-/// Returns the result of a call. A process that was killed has left calls without one.
+/// Returns the result of a call. Substitutes one if the process was killed before it recorded a
+/// result.
 fn tool_result(events: &[TurnEvent], id: &ToolId) -> (Role, MessagePart) {
     let result = events.iter().find_map(|event| match &event.kind {
         EventKind::ToolResult(result) if result.id == *id => Some(result),

@@ -10,15 +10,15 @@ use crate::{
     ports::RequestClaim,
 };
 
-/// Identifies a request: equal requests of one caller run once.
+/// Identifies a request. Equal requests from one caller run only once.
 #[derive(Clone, Debug)]
 pub struct RequestKey {
-    /// Callers have separate keys.
+    /// Each caller has its own set of keys.
     pub caller: Arc<str>,
     pub key: Arc<str>,
-    /// Hash of the request, if it consists of more than the turn's session and input.
+    /// Hash of the request, if the request is more than the turn's session and input.
     pub input: Option<[u8; 32]>,
-    /// The time for which the key is remembered.
+    /// How long the key is remembered.
     pub window: Duration,
 }
 
@@ -48,7 +48,8 @@ fn input_hash(session: SessionId, input: &[Content]) -> [u8; 32] {
             Content::Image { media_type, data } => (media_type.as_bytes(), data),
         };
         for part in [kind, bytes] {
-            // The length prefix keeps different inputs from hashing alike.
+            // Prefix each part with its length, so that different inputs cannot produce the same
+            // bytes.
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
         }

@@ -14,7 +14,7 @@ pub struct LiveAgentStatus {
     pub executor: Arc<str>,
     pub model: Option<Arc<str>>,
     pub mode: Mode,
-    /// The time for which the agent has been idle; `None` while it works.
+    /// How long the agent has been idle; `None` while it works.
     pub idle: Option<Duration>,
 }
 
@@ -23,7 +23,7 @@ impl Engine {
         &self.shared.limits
     }
 
-    /// Lists the live agents, in the order of their sessions.
+    /// Lists the live agents, ordered by session.
     pub fn live_agents(&self) -> Vec<LiveAgentStatus> {
         let mut agents: Vec<_> = (self.shared.agent_slots.list().into_iter())
             .filter_map(|(session, idle)| {

@@ -6,42 +6,42 @@
 //! ```
 //!
 //! - [`Engine`] in `facade`: the interface for frontends; its session methods are in `sessions`.
-//! - `drain`: takes no new work, waits for running turns, and leaves queued ones to the next process.
+//! - `drain`: stops accepting work, waits for running turns, and leaves queued ones to the next process.
 //! - `engine_state`: state shared by the engine and its actors: actors, turn logs, approvals.
 //! - `session_actor`: the actor that owns a session's lease, queue and live agent.
-//! - `session_command`: the commands that such an actor takes; `turn_admission`: accepts a new turn.
+//! - `session_command`: the commands that the actor accepts; `turn_admission`: accepts a new turn.
 //! - `turn_runner`: runs one turn from its first event to its outcome, in one or more segments.
-//! - `agent_opening`: opens an agent for a turn; carries the record over if the agent has lost its
-//!   conversation.
+//! - `agent_opening`: opens an agent for a turn; passes it the recorded conversation if it lost its own.
 //! - `segment_runner`: runs one segment: drives the agent and records its events.
 //! - `watchdog`: the state of a turn and its timeouts; `budget`: its budgets.
-//! - `changes`: announces changes to viewers; `turn_activity`: the clock and the last words of a running turn.
+//! - `changes`: announces changes to viewers; `turn_activity`: the clock and the latest words of a
+//!   running turn.
 //! - `approvals`: permission rules, pending approvals and their decisions.
-//! - `browsers`: the browsers that the owner has signed in with.
+//! - `browsers`: the browsers in which the owner has signed in.
 //! - `audit`: records decisions, changes, deletions and exposures.
-//! - `recorder`: numbers events, and commits those that must be committed before they are shown.
-//! - `event_writer`: keeps every event until its commit is confirmed; `unwritten_end`: ends that wait
-//!   for a store that cannot be written; `text_cut`: cuts texts that are too long.
+//! - `recorder`: numbers events, and commits events before showing them where that is required.
+//! - `event_writer`: keeps every event until its commit is confirmed; `unwritten_end`: turn ends that
+//!   wait until the store can be written; `text_cut`: cuts texts that are too long.
 //! - `text_saver`: saves the text of open blocks against a crash; `output_limit`: limits the output.
 //! - `transcript`: the answer so far, and the blocks and tool calls that are still open.
 //! - `turn_log`: the events of running turns in memory, and how viewers follow them.
 //! - `idempotency`: the key under which a request runs at most once.
-//! - `quota`: fallback and parking when a quota is exhausted; `history`: the conversation as
-//!   messages for an agent that does not have it.
+//! - `quota`: fallback and parking when a quota is exhausted; `history`: the conversation as messages,
+//!   for an agent that does not have it.
 //! - `compaction`: has an agent shorten its conversation.
-//! - `adoption`: makes a session from a conversation of an agent's own program.
-//! - [`short_id`]: ids as lists show them.
-//! - `reports`: usage, quotas and search over the whole record; `search_upkeep`: keeps the search
-//!   complete while no turn runs.
+//! - `adoption`: turns a conversation from an agent's own program into a session.
+//! - [`short_id`]: ids as shown in lists.
+//! - `reports`: usage, quotas and search over all records; `search_upkeep`: completes the search index
+//!   while no turn runs.
 //! - `respec`: changes to the specification of a session.
-//! - `review`: reviews a session in the background; `review_digest`: the conversation for another model;
-//!   `review_report`: the notice about it.
-//! - [`Gauges`]: current numbers for metrics; `turn_statistics`: usage and latency by executor;
+//! - `review`: reviews a session in the background; `review_digest`: the conversation as text for
+//!   another model; `review_report`: the notice about a review.
+//! - [`Gauges`]: current load for metrics; `turn_statistics`: usage and latency by executor;
 //!   `turn_span`: a trace of each turn; `live_agents`: the agents of this process.
 //! - `spend`: reserves money for turns of callers with a spending limit.
 //! - `agent_slots`: limits the number of live agents and evicts idle ones.
 //! - [`rules`]: decides what happens to a bus message on arrival.
-//! - `schedules`: turns that begin by themselves: decides which are due, and records them.
+//! - `schedules`: turns that start on their own: decides which are due, and records them.
 //! - `recovery`: closes turns that a killed process left behind; removes stale sessions.
 
 mod adoption;

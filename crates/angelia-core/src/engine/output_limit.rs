@@ -1,4 +1,4 @@
-//! Limits the output of a turn, so that an agent that never stops cannot fill the memory or the disk.
+//! Limits the output of a turn, so that a runaway agent cannot fill the memory or the disk.
 
 use super::text_cut::{cut_texts, text_bytes};
 use crate::model::{BlockId, EventKind};
@@ -6,7 +6,7 @@ use crate::model::{BlockId, EventKind};
 /// The setting that limits the output of a turn.
 pub(super) const OUTPUT_LIMIT_SETTING: &str = "limits.output_bytes";
 
-/// Added for every event besides its text, about the memory that an event takes.
+/// Counted for every event in addition to its text: roughly the memory that an event takes.
 const EVENT_BYTES: usize = 128;
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct OutputLimit {
     limit: usize,
     used: usize,
     is_reached: bool,
-    /// The bytes of open blocks that were counted as deltas; the complete block repeats them.
+    /// Bytes of open blocks that were already counted as deltas, because the complete block repeats them.
     open_blocks: Vec<(BlockId, usize)>,
 }
 
@@ -27,8 +27,8 @@ impl OutputLimit {
         self.is_reached
     }
 
-    /// Counts an event of the agent. Cuts the one that reaches the limit, and returns `false` for
-    /// output after that: it must be dropped.
+    /// Counts an event of the agent. Cuts the event that reaches the limit. Returns `false` for later output,
+    /// which must be dropped.
     pub(super) fn admit(&mut self, kind: &mut EventKind) -> bool {
         if !is_output(kind) {
             return true;
@@ -48,7 +48,7 @@ impl OutputLimit {
         true
     }
 
-    /// The part of the event's text that was counted before.
+    /// Returns how many bytes of the event's text were already counted.
     fn known_bytes(&self, kind: &EventKind) -> usize {
         let EventKind::Block { block: wanted, .. } = kind else { return 0 };
         let open = self.open_blocks.iter().find(|(block, _)| block == wanted);

@@ -1,7 +1,7 @@
-//! Exhausted quotas: a fallback profile takes over, or the turn is parked until the reset.
+//! Handles exhausted quotas: a fallback profile takes over, or the turn is parked until the reset.
 //!
-//! A vendor's reset time is trusted for a limited time only, then a turn is tried again: one wrong
-//! report never blocks a profile for days.
+//! A vendor's reset time is trusted only for a limited time. After that a turn is tried again, so
+//! that one wrong report never blocks a profile for days.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -24,18 +24,17 @@ use crate::{
     ports::{AgentOutcome, StoreError},
 };
 
-/// The time for which other turns of a profile fail at once after one has hit the quota.
+/// How long other turns of a profile fail at once after one turn has hit the quota.
 const LIMIT_TRUST: Duration = Duration::from_mins(15);
 
-/// Longest time a parked turn waits before it is tried again, however late the reset is.
+/// Maximum wait of a parked turn before it is tried again, however late the reset is.
 pub(super) const MAX_PARK_WAIT: Duration = Duration::from_hours(6);
 
-/// The interval at which a parked turn checks the wall clock. Timers stand still while the machine
+/// Interval at which a parked turn checks the wall clock, because timers stop while the machine
 /// sleeps.
 const WALL_CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The newest quota reports that this process has stored, so that a repeated report is not stored
-/// again.
+/// The latest quota reports that this process has stored. A repeated report is not stored again.
 #[derive(Debug, Default)]
 pub(super) struct ReportedQuotas(Mutex<HashMap<QuotaKey, QuotaReport>>);
 
@@ -43,14 +42,14 @@ pub(super) struct ReportedQuotas(Mutex<HashMap<QuotaKey, QuotaReport>>);
 type QuotaKey = (Arc<str>, Arc<str>);
 
 impl ReportedQuotas {
-    /// Returns whether the report is new.
+    /// Adds a report and returns whether it is new.
     fn insert(&self, executor: &Arc<str>, report: &QuotaReport) -> bool {
         let key = (Arc::clone(executor), Arc::clone(&report.window));
         self.0.lock().insert(key, report.clone()).as_ref() != Some(report)
     }
 }
 
-/// The profiles whose quota is exhausted, as far as this process knows.
+/// The profiles that this process knows to have exhausted their quota.
 #[derive(Debug, Default)]
 pub(super) struct ExhaustedQuotas(Mutex<HashMap<Arc<str>, QuotaLimit>>);
 
@@ -81,7 +80,8 @@ pub(super) fn time_after(now: Timestamp, wait: Duration) -> Timestamp {
     now.checked_add(wait).unwrap_or(Timestamp::MAX)
 }
 
-/// Rounds up to a second: never before the reset, and no more exact than the vendor's report.
+/// Rounds up to a second: never earlier than the reset, and no more precise than the vendor's
+/// report.
 fn round_up_to_second(at: Timestamp) -> Timestamp {
     let up = TimestampRound::new().smallest(Unit::Second).mode(RoundMode::Ceil);
     at.round(up).unwrap_or(at)
@@ -98,7 +98,7 @@ pub(super) enum NextStep {
     },
 }
 
-/// The reason why the wait for a quota ended.
+/// Why the wait for a quota ended.
 pub(super) enum ParkEnd {
     Elapsed,
     Interrupted,
@@ -107,7 +107,7 @@ pub(super) enum ParkEnd {
 }
 
 impl SessionActor {
-    /// Stores a quota report of the agent, unless it repeats the last one.
+    /// Stores a quota report of the agent, unless it repeats the previous one.
     pub(super) async fn store_quota(&mut self, report: QuotaReport) {
         let executor = Arc::clone(&self.record.spec.executor);
         if !self.shared.reported_quotas.insert(&executor, &report) {
@@ -121,7 +121,8 @@ impl SessionActor {
         self.shared.announce(EngineChange::Quota);
     }
 
-    /// Returns the failure of a turn whose profile is known to have no quota, without trying it.
+    /// Returns the failure of a turn whose profile is known to have no quota left, without trying
+    /// the turn.
     pub(super) fn known_quota_failure(&self) -> Option<AgentOutcome> {
         let now = self.shared.clock.now();
         let profile = &self.record.spec.profile;
@@ -135,7 +136,7 @@ impl SessionActor {
         Some(AgentOutcome::failed(failure))
     }
 
-    /// Decides how a turn goes on after a segment, and remembers an exhausted quota.
+    /// Decides how a turn continues after a segment, and remembers an exhausted quota.
     pub(super) async fn next_step(
         &mut self,
         ended: &AgentOutcome,
@@ -157,15 +158,15 @@ impl SessionActor {
         let now = self.shared.clock.now();
         let resumes_at = round_up_to_second(time_after(now, wait));
         let profile = Arc::clone(&self.record.spec.profile);
-        // A failure that this list itself caused must not renew its entry.
+        // A failure caused by this list itself must not renew the entry.
         if self.shared.quotas.reset_time(&profile, now).is_none() {
             self.shared.quotas.insert(&profile, resumes_at, now);
         }
         if self.stop.is_cancelled() {
             return NextStep::End;
         }
-        // The fallback agent gets the whole input again, which must not repeat the effects of a
-        // tool.
+        // The fallback agent gets the whole input again, so the effects of a tool call would be
+        // repeated.
         if !recorder.has_called_tool() {
             match self.switch_to_fallback(recorder, resumes_at, turn).await {
                 Ok(true) => return NextStep::SwitchedToFallback,
@@ -190,7 +191,7 @@ impl SessionActor {
         let Some(fallback) = spec.fallback.as_deref() else {
             return Ok(false);
         };
-        // A caller that chose model mode must not get an agent that can touch this machine.
+        // A caller that chose model mode must not get an agent that can access this machine.
         if spec.mode == Mode::Model && fallback.mode != Mode::Model {
             return Ok(false);
         }
@@ -220,7 +221,7 @@ impl SessionActor {
         Ok(true)
     }
 
-    /// Parks a turn until its quota resets. Its agent is closed meanwhile.
+    /// Parks a turn until its quota resets, and closes its agent in the meantime.
     pub(super) async fn park(
         &mut self,
         turn: TurnId,
@@ -231,7 +232,7 @@ impl SessionActor {
         let state = TurnState::Parked { resumes_at };
         let store = Arc::clone(&self.shared.store);
         store.set_turn_state(&self.lease, turn, &state).await?;
-        let text = format!("the quota is used up; the turn goes on by itself at {resumes_at}");
+        let text = format!("the quota is used up; the turn continues on its own at {resumes_at}");
         let notice = Notice::new(NoticeLevel::Warning, PARKED_NOTICE, text);
         recorder.record(vec![EventKind::Notice(notice)]).await?;
         self.wait_parked(turn, resumes_at, recorder).await

@@ -1,5 +1,6 @@
-//! Numbers the events of a turn, hands them to the store, and shows them. Every event has its
-//! number before it is shown, and events that people act on are committed before they are shown.
+//! Numbers the events of a turn, passes them to the store, and shows them. Every event has its
+//! number before it is shown, and events that people act on are also committed before they are
+//! shown.
 
 use std::sync::Arc;
 
@@ -22,26 +23,26 @@ use crate::{
     redact::Redactor,
 };
 
-/// More deltas than any model writes between two complete blocks.
+/// Higher than the number of deltas that any model writes between two complete blocks.
 const MAX_UNSTORED_DELTAS: Seq = 1 << 20;
-/// Above every number of a turn whose recorded events cannot be read.
+/// Higher than any event number of a turn whose recorded events cannot be read.
 const UNKNOWN_NUMBERS_END: Seq = 1 << 40;
 
 pub(super) struct Recorder {
     writer: EventWriter,
     clock: Arc<dyn Clock>,
     log: Arc<TurnLog>,
-    /// `None`: nobody looks on.
+    /// `None` if the turn is hidden from observers.
     announcer: Option<TurnAnnouncer>,
     /// The session whose secrets are masked in notices and failures.
     session: Option<Arc<SessionRecord>>,
     last_seq: Seq,
-    /// `Started` has been recorded; a turn has only one.
+    /// Whether `Started` has been recorded. A turn has only one.
     is_started: bool,
     transcript: TurnTranscript,
     text_saver: TextSaver,
     output_limit: OutputLimit,
-    /// Usage of the finished segments; `segment_usage` has that of the running one.
+    /// Usage of the finished segments; `segment_usage` holds that of the running one.
     earlier_usage: Usage,
     segment_usage: Usage,
     /// Offset of the block numbers of the running segment.
@@ -77,12 +78,12 @@ impl Recorder {
         }
     }
 
-    /// Masks the secrets of this session in the agent's reports.
+    /// Sets the session whose secrets are masked in the agent's reports.
     pub(super) fn for_session(self, session: Arc<SessionRecord>) -> Self {
         Self { session: Some(session), ..self }
     }
 
-    /// Announces the progress of the turn; `None`: nobody is to see it.
+    /// Sets the announcer of the turn's progress; `None` hides the turn from observers.
     pub(super) fn announced_by(self, announcer: Option<Announcer>) -> Self {
         Self { announcer: announcer.map(TurnAnnouncer::new), ..self }
     }
@@ -139,31 +140,31 @@ impl Recorder {
         }
     }
 
-    /// The latest time for the next call of [`Recorder::save_open_text`].
+    /// Returns when [`Recorder::save_open_text`] must be called next at the latest.
     pub(super) const fn save_text_at(&self) -> Option<Instant> {
         self.text_saver.due_at()
     }
 
-    /// Saves the text of blocks that are not complete yet in case this process dies.
+    /// Saves the text of incomplete blocks, in case this process dies.
     pub(super) async fn save_open_text(&mut self) {
         let turn = self.log.turn;
         self.text_saver.save(&self.writer, turn, &mut self.transcript).await;
     }
 
-    /// Whether the turn has reached its output limit.
+    /// Returns whether the turn has reached its output limit.
     pub(super) const fn is_output_limit_reached(&self) -> bool {
         self.output_limit.is_reached()
     }
 
-    /// Continues a turn that another process started: reads its recorded events and continues the
-    /// numbering after the last one. Skips enough numbers for the deltas that were shown but not
+    /// Continues a turn that another process started: reads the recorded events and continues the
+    /// numbering after the last one. Skips enough numbers to cover deltas that were shown but not
     /// stored, so that every viewer's position is before the new events.
     pub(super) async fn catch_up(&mut self) -> Result<(), StoreError> {
         const PAGE: usize = 512;
         loop {
             let replay = self.writer.store().replay(self.log.turn, self.last_seq, PAGE).await;
             if replay.is_err() {
-                // The end of the turn still needs a number that is free.
+                // The end of the turn still needs an unused number.
                 self.last_seq = UNKNOWN_NUMBERS_END;
             }
             let page = replay?;
@@ -192,8 +193,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Starts another segment of the same turn. Viewers see one turn: block numbers continue, usage
-    /// adds up, and there is only one `Started`.
+    /// Starts another segment of the same turn. Viewers still see a single turn: block numbers
+    /// continue, usage adds up, and there is only one `Started`.
     pub(super) fn next_segment(&mut self) {
         self.earlier_usage = self.usage();
         self.segment_usage = Usage::default();
@@ -201,8 +202,8 @@ impl Recorder {
         self.segment += 1;
     }
 
-    /// Converts an event of a segment to one of the whole turn. Returns `false` if it must be
-    /// dropped because the turn has it already.
+    /// Converts an event of a segment to one of the whole turn. Returns `false` if the turn already
+    /// has the event, which must then be dropped.
     fn adapt_to_turn(&mut self, kind: &mut EventKind) -> bool {
         match kind {
             EventKind::Started(_) => return !std::mem::replace(&mut self.is_started, true),
@@ -219,8 +220,8 @@ impl Recorder {
         true
     }
 
-    /// Masks the session's secrets in a notice and in the reason why a turn ended. They are rare, so
-    /// the secrets are collected only here.
+    /// Masks the session's secrets in notices and in the reason why a turn ended. Such events are
+    /// rare, so the secrets are collected only here.
     fn redact(&self, kind: &mut EventKind) {
         let Some(session) = &self.session else { return };
         let redactor = || Redactor::of_spec(&session.spec);
@@ -237,9 +238,10 @@ impl Recorder {
         }
     }
 
-    /// Completes the open blocks and calls, commits the `Finished` event and shows it; approvals
-    /// that are still pending are denied `by`. If the store cannot be written now, returns the end
-    /// and shows nothing: its owner keeps it and shows it by [`Recorder::show_end`].
+    /// Completes the open blocks and calls, denies pending approvals in the name of `by`, commits
+    /// the `Finished` event and shows it. If the store cannot be written at the moment, shows
+    /// nothing and returns the end. The caller then keeps the end and shows it with
+    /// [`Recorder::show_end`].
     pub(super) async fn finish(&mut self, outcome: Outcome, by: &str) -> Result<(), EndError> {
         let mut kinds = self.transcript.closing_events(by);
         kinds.push(EventKind::Finished(outcome));
@@ -272,7 +274,7 @@ impl Recorder {
         self.publish(&end.events.as_slice().into());
     }
 
-    /// Shows an end that this process may not record, because it no longer owns the turn.
+    /// Shows an end that this process must not record, because it no longer owns the turn.
     pub(super) fn publish_unstored(&mut self, kind: EventKind) {
         let events = self.number(vec![kind]);
         self.publish(&events.into());
@@ -284,7 +286,7 @@ impl Recorder {
         self.append(open).await
     }
 
-    /// Returns the answer as far as it was recorded.
+    /// Returns the answer recorded so far.
     pub(super) fn answer(&self) -> Arc<str> {
         self.transcript.answer()
     }
@@ -297,7 +299,7 @@ impl Recorder {
         self.transcript.has_called_tool()
     }
 
-    /// Whether the turn has any text or tool call that a next segment can continue.
+    /// Returns whether the turn has any text or tool call that another segment can continue.
     pub(super) fn has_output(&self) -> bool {
         self.transcript.has_output()
     }
@@ -307,10 +309,10 @@ impl Recorder {
     }
 }
 
-/// The reason why the end of a turn was not recorded.
+/// Why the end of a turn was not recorded.
 pub(super) enum EndError {
-    /// The store cannot be written now.
+    /// The store cannot be written at the moment.
     Unwritten(UnwrittenEnd, StoreError),
-    /// The turn or its session belongs to another process, or is gone.
+    /// The turn or its session belongs to another process or no longer exists.
     Refused(StoreError),
 }

@@ -18,14 +18,14 @@ use crate::{
 };
 
 impl Engine {
-    /// Closes every turn whose owner process has died, as failed with the text recorded so far. No
-    /// turn is run again. Returns the number of closed turns.
+    /// Closes every turn whose owner process has died: the turn fails with the text recorded so far. Never
+    /// reruns a turn. Returns the number of closed turns.
     pub async fn recover_lost_turns(&self) -> Result<usize, EngineError> {
         let mut closed = 0;
         for turn in self.shared.store.lost_turns().await? {
             match self.close_lost_turn(&turn).await {
                 Ok(()) => closed += 1,
-                // Another process that started at the same time closed it first.
+                // Another process that started at the same time has closed the turn first.
                 Err(EngineError::Store(
                     StoreError::Held(_)
                     | StoreError::LeaseLost
@@ -68,14 +68,14 @@ impl Engine {
         }
     }
 
-    /// Resumes the turns that were parked, or left by a process that was restarted, and whose session
-    /// no other process owns. Returns how many.
+    /// Resumes the turns that were parked or handed over by a restarted process, if no other process owns
+    /// their session. Returns their number.
     pub async fn resume_turns(&self) -> Result<usize, EngineError> {
         let mut taken = 0;
         for turn in self.shared.store.resumable_turns(None).await? {
             match self.shared.get_or_start_actor(turn.session).await {
                 Ok(_) => taken += 1,
-                // Another process owns the session and goes on with its turns.
+                // Another process owns the session and continues its turns, or the session is gone.
                 Err(EngineError::Store(StoreError::Held(_) | StoreError::NotFound(_))) => {}
                 Err(error) => return Err(error),
             }
@@ -83,7 +83,7 @@ impl Engine {
         Ok(taken)
     }
 
-    /// Deletes the sessions that have not been used since `before`, with the agents' transcripts.
+    /// Deletes the sessions that have not been used since `before`, including the agents' transcripts.
     pub async fn delete_stale_sessions(&self, before: Timestamp) -> Result<usize, EngineError> {
         let mut removed = 0;
         for session in self.shared.store.stale_sessions(before).await? {
@@ -102,9 +102,9 @@ impl Engine {
     }
 }
 
-/// Returns how a turn ends whose process was killed.
+/// Returns the failure of a turn whose process was killed.
 pub fn lost_turn_failure(turn: &TurnRecord) -> Failure {
-    // A turn is set to running before its agent gets it.
+    // A turn is marked as running before its agent gets the input.
     let (message, hint) = if turn.state == TurnState::Queued {
         (
             "the angelia process that this turn waited in was killed before the turn started; \

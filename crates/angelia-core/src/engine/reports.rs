@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Like [`Engine::turns`], only those that the filter lets through.
+    /// Lists turns like [`Engine::turns`], but only those that match the filter.
     pub async fn find_turns(
         &self,
         filter: TurnFilter,
@@ -42,7 +42,7 @@ impl Engine {
         Ok(self.shared.store.quotas().await?)
     }
 
-    /// Searches the texts of persons and agents.
+    /// Searches the texts of people and agents.
     pub async fn search(&self, query: SearchQuery) -> Result<Vec<SearchMatch>, EngineError> {
         Ok(self.shared.store.search(query).await?)
     }

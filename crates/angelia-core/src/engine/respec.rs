@@ -1,5 +1,5 @@
 //! Changes to a session's launch specification: new settings, a relaunch with another agent, and
-//! the release of a session.
+//! releasing a session.
 
 use std::fmt;
 
@@ -17,9 +17,9 @@ use crate::{
 
 /// A change to a session's specification.
 pub(super) enum Respec {
-    /// Edits some settings; the agent's conversation goes on.
+    /// Changes some settings; the agent's conversation continues.
     Settings(Box<dyn FnOnce(&mut SessionSpec) + Send>),
-    /// Replaces the specification: the next agent starts a new conversation with the history in it.
+    /// Replaces the specification: the next agent starts a new conversation from the history in it.
     /// Refused while a turn is running or queued.
     Relaunch(Box<SessionSpec>),
 }
@@ -34,9 +34,9 @@ impl fmt::Debug for Respec {
 }
 
 impl Engine {
-    /// Changes the settings a session is started with. New permissions apply at once, also to a
-    /// running turn. All other settings apply from the next turn on, which restarts the agent on
-    /// the same conversation if its process cannot take the change over.
+    /// Changes the settings that a session is started with. New permissions apply at once, even to
+    /// a running turn. All other settings apply from the next turn on, which restarts the agent on
+    /// the same conversation if its process cannot adopt the change.
     pub async fn change_session(
         &self,
         id: SessionId,
@@ -46,9 +46,9 @@ impl Engine {
         changed.ok_or(EngineError::ShuttingDown)
     }
 
-    /// Relaunches a session from its next turn on with another agent, which starts from the history
-    /// in `spec`. The session keeps its name and its record. Returns `false` and changes nothing if
-    /// a turn is running or queued.
+    /// Relaunches a session with another agent, which starts with the next turn from the history in
+    /// `spec`. The session keeps its name and its record. Returns `false` and changes nothing if a
+    /// turn is running or queued.
     pub async fn relaunch_session(
         &self,
         id: SessionId,
@@ -72,7 +72,7 @@ impl Engine {
                     self.shared.notify_changed(id);
                     return Ok(record);
                 }
-                // The actor has just ended: start another one and send the change again.
+                // The actor has just ended: start another one and resend the change.
                 Err(SessionCommand::Respec { respec: returned, .. }) => change = returned,
                 Err(_) => return Err(EngineError::ShuttingDown),
             }
@@ -91,7 +91,7 @@ impl Engine {
 }
 
 impl SessionActor {
-    /// Returns `None` if the change is not possible now.
+    /// Applies a change, or returns `None` if that is not possible now.
     pub(super) async fn apply_respec(
         &mut self,
         change: Respec,
@@ -112,8 +112,8 @@ impl SessionActor {
         Ok(Some(SessionRecord::clone(&self.record)))
     }
 
-    /// Replaces the specification, closes the old agent and deletes its transcript: the history of
-    /// the new specification carries the conversation.
+    /// Replaces the specification, closes the old agent and deletes its transcript. The history in
+    /// the new specification preserves the conversation.
     pub(super) async fn relaunch(&mut self, spec: SessionSpec) -> Result<(), StoreError> {
         self.close_agent().await;
         let mut record = SessionRecord::clone(&self.record);

@@ -1,16 +1,16 @@
-//! A conversation as a short text, for a reviewer that was not part of it: its last messages, with tool
-//! calls in a line each.
+//! Summarizes a conversation as a short text for a reviewer that was not part of it: the last messages, with
+//! one line per tool call.
 
 use std::fmt::Write as _;
 
 use crate::model::{Content, HistoryMessage, MessagePart, Role};
 
-/// The number of messages that are told, and the length of each text.
+/// Limits on the number of messages and on the length of each text.
 const MAX_MESSAGES: usize = 48;
 const MAX_TEXT_CHARS: usize = 4000;
 const MAX_TOOL_CHARS: usize = 300;
 
-/// Returns the end of a conversation as text.
+/// Returns the last part of a conversation as text.
 pub(super) fn digest(messages: &[HistoryMessage]) -> String {
     let first = messages.len().saturating_sub(MAX_MESSAGES);
     let mut text = "A conversation between a person and an agent".to_owned();
@@ -47,7 +47,7 @@ fn push_part(role: Role, part: &MessagePart, text: &mut String) {
             });
             writeln!(text, "[{result}: {}]", said.unwrap_or_default())
         }
-        // Thoughts of one model are not told to another.
+        // One model's thoughts are not passed to another.
         MessagePart::Thinking { .. } => Ok(()),
     };
 }

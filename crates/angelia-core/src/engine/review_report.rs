@@ -1,4 +1,4 @@
-//! The one notice that tells people about a review.
+//! The notice that tells people about a review.
 
 use serde_json::{json, value::to_raw_value};
 
@@ -7,8 +7,8 @@ use crate::model::{
     TurnStatus,
 };
 
-/// Returns the notice about a review with these events; `None` if it has not ended, or was ended before
-/// it had changed anything.
+/// Returns the notice about a review with these events, or `None` if the review has not ended or was stopped
+/// before it changed anything.
 pub(super) fn review_notice(review: &TurnRecord, events: &[TurnEvent]) -> Option<Notice> {
     let outcome = review.state.outcome()?;
     let changes: Vec<&str> = events

@@ -10,15 +10,15 @@ use tokio::{sync::broadcast::error::RecvError, time::sleep};
 use super::{engine_state::EngineState, facade::Engine};
 use crate::ports::SearchUpkeep;
 
-/// The pause after a change, and between two checks for running turns.
+/// Delay after a change, and between two checks for running turns.
 const QUIET_DELAY: Duration = Duration::from_secs(2);
-/// The pause between two steps, so that other writers get their turn.
+/// Delay between two steps, so that other writers get a chance to write.
 const STEP_DELAY: Duration = Duration::from_millis(5);
-/// The pause after a step that failed.
+/// Delay after a failed step.
 const RETRY_DELAY: Duration = Duration::from_mins(1);
 
 impl Engine {
-    /// Indexes new texts whenever no turn runs. Never returns while the engine lives.
+    /// Indexes new texts whenever no turn runs. Runs for as long as the engine lives.
     pub async fn keep_search_complete(&self) {
         let mut changes = self.subscribe_changes();
         loop {
@@ -51,7 +51,7 @@ impl EngineState {
             loop {
                 state.purge().await;
                 state.is_purging.store(false, Ordering::Release);
-                // A session may have been deleted between the last step and this moment.
+                // A session may have been deleted since the last step.
                 let left = state.store.maintain_search().await;
                 let has_more = matches!(left, Ok(SearchUpkeep::HasDeletedWords));
                 if !has_more || state.is_purging.swap(true, Ordering::AcqRel) {
@@ -67,7 +67,7 @@ impl EngineState {
                 Ok(SearchUpkeep::HasDeletedWords) => sleep(STEP_DELAY).await,
                 Ok(_) => return,
                 Err(error) => {
-                    // The next deletion tries again, and so does the daemon.
+                    // The next deletion retries this, and so does the daemon.
                     tracing::debug!(%error, "deleted words are still in the index");
                     return;
                 }

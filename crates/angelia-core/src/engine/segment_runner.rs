@@ -1,6 +1,5 @@
-//! Runs one segment of a turn: drives the agent and records its events until the agent reports the
-//! end, or until an interrupt, a timeout or a budget stops it. An agent that does not stop is
-//! abandoned.
+//! Runs one segment of a turn: drives the agent and records its events until the agent reports the end, or
+//! until an interrupt, a timeout or a budget stops it. An agent that does not stop is abandoned.
 
 use std::{collections::VecDeque, ops::ControlFlow, panic::AssertUnwindSafe, time::Duration};
 
@@ -35,15 +34,16 @@ use crate::{
     ports::{Activity, AgentEvent, AgentOutcome, EventSender, StoreError, TurnControl, TurnIo},
 };
 
-/// Event batches an agent may be ahead of the recorder: enough to overlap reading and writing, too
-/// few to pile up.
+/// Number of event batches by which an agent may be ahead of the recorder: enough to overlap reading and
+/// writing, too few to pile up.
 const MAX_QUEUED_BATCHES: usize = 16;
 const MAX_QUEUED_CONTROLS: usize = 16;
 
 /// Code of the notice that tells the caller to send tool results.
 pub const AWAITING_TOOL_RESULT_NOTICE: &str = "awaiting_tool_result";
 
-/// Grace after a timeout: a hung agent answers the interrupt at once or not at all.
+/// Grace period after a timeout. It is short, because a hung agent reacts to the interrupt at once or not at
+/// all.
 const TIMEOUT_GRACE: Duration = Duration::from_millis(500);
 
 /// One running segment, with the state that does not belong to the session actor.
@@ -52,24 +52,24 @@ pub(super) struct SegmentRun<'a> {
     recorder: &'a mut Recorder,
     governor: &'a mut TurnGovernor,
     control: mpsc::Sender<TurnControl>,
-    /// Messages to the agent that the channel has had no room for yet. None may be dropped: the
-    /// decisions among them are recorded. The queue stays short, because it holds only answers to
-    /// the agent's own requests and what people add to the turn.
+    /// Messages to the agent for which the channel had no room yet. None may be dropped, because the
+    /// decisions among them are already recorded. The queue stays short: it holds only answers to the agent's
+    /// own requests and text that people add to the turn.
     unsent_controls: VecDeque<TurnControl>,
     cancel: CancellationToken,
     pub(super) approvals: PendingApprovals,
     pub(super) unasked_edits: UnaskedEdits,
     stop: Option<StopCause>,
-    /// The time at which we stop waiting for an agent that was asked to stop.
+    /// When to give up on an agent that was asked to stop.
     abandon_at: Option<Instant>,
-    /// Set when the turn can no longer be recorded.
+    /// Set once the turn can no longer be recorded.
     pub(super) store_error: Option<StoreError>,
 }
 
 enum RunEnd {
     Ended(AgentOutcome),
     Panicked,
-    /// The agent was asked to stop and did not.
+    /// The agent was asked to stop but did not.
     Abandoned,
 }
 
@@ -101,7 +101,7 @@ impl SessionActor {
             store_error: None,
         };
         let end = self.run_agent(&mut live, io, &mut batches, &mut drive).await;
-        // The agent may have sent its last events together with its end.
+        // The agent may have sent its last events just before its run ended.
         while let Ok(batch) = batches.try_recv() {
             self.record_batch(&mut drive, batch).await;
         }
@@ -112,8 +112,8 @@ impl SessionActor {
             drive.store_error = Some(error);
         }
         if !std::mem::take(&mut self.changed_during_turn) {
-            // The agent may have reported its model, which changed the specification; the live
-            // agent still matches it.
+            // The agent may have reported its model, which changes the specification; the live agent still
+            // matches it.
             live.fingerprint.clone_from(&self.fingerprint);
         }
         self.agent = Some(live);
@@ -128,18 +128,17 @@ impl SessionActor {
         batches: &mut mpsc::Receiver<Vec<AgentEvent>>,
         drive: &mut SegmentRun<'_>,
     ) -> RunEnd {
-        // Unwind safe: the agent is closed after a panic, so its broken state is never used.
+        // Unwind safe: the agent is closed after a panic, so its broken state is never used again.
         let run = AssertUnwindSafe(live.agent.run(drive.turn, io)).catch_unwind();
         let mut run = std::pin::pin!(run);
         let mut alarm = std::pin::pin!(sleep_until(drive.deadline()));
         loop {
-            // Deadlines mostly move into the future, so the alarm is reset only when one moves
-            // closer.
+            // Deadlines mostly move into the future, so reset the timer only when one moves closer.
             let deadline = drive.deadline();
             if deadline < alarm.deadline() {
                 alarm.as_mut().reset(deadline);
             }
-            // In this order: events are recorded before the end of the run is seen.
+            // Order matters: events must be recorded before the end of the run is handled.
             tokio::select! {
                 biased;
                 Some(batch) = batches.recv() => self.record_batch(drive, batch).await,
@@ -172,7 +171,7 @@ impl SessionActor {
         }
     }
 
-    /// Acts on the timeout or time budget that has expired, if any.
+    /// Handles the timeout or time budget that has expired, if any.
     async fn check_timeouts(&mut self, drive: &mut SegmentRun<'_>, now: Instant) {
         if drive.stop.is_some() {
             return;
@@ -218,8 +217,8 @@ impl SessionActor {
         drive.stop(StopCause::Budget(setting), grace);
     }
 
-    /// Turns the end of the agent's run into the outcome of the segment, and closes an agent that
-    /// cannot be trusted to go on.
+    /// Converts the end of the agent's run to the outcome of the segment, and closes an agent that is not fit
+    /// for reuse.
     async fn conclude_segment(
         &mut self,
         end: RunEnd,
@@ -227,7 +226,7 @@ impl SessionActor {
         broken: Option<StoreError>,
     ) -> SegmentEnd {
         let obeyed = matches!(end, RunEnd::Ended(_));
-        // An agent whose background work timed out is healthy: its answer is complete.
+        // An agent whose background work timed out is healthy, because its answer is complete.
         let hung = matches!(&stop, Some(StopCause::Timeout(rang)) if rang.state != WatchdogState::Background);
         if !obeyed || hung {
             // The agent panicked, hung or did not stop: its state is unknown, so it is not reused.
@@ -291,7 +290,7 @@ impl SessionActor {
                     if id.is_some_and(|id| !drive.governor.meter.admit_call(id)) {
                         used_up = used_up.or(Some(TOOL_BUDGET));
                     }
-                    // Nothing more may begin in a turn that is being stopped.
+                    // A turn that is being stopped must not start anything new.
                     if used_up.is_some() || drive.stop.is_some() {
                         let decision = Decision::new(Verdict::Stop, "turn ended")
                             .with_note("the turn is being stopped");
@@ -311,8 +310,7 @@ impl SessionActor {
                 }
                 AgentEvent::Activity(activity) => {
                     drive.governor.watchdog.on_activity(activity, now);
-                    // Also when the turn is already waiting: the caller must be told about every
-                    // further call.
+                    // Even if the turn is already waiting, the caller must learn about every further call.
                     called |= activity == Activity::AwaitingToolResult;
                 }
                 AgentEvent::Quota(report) => self.store_quota(report).await,
@@ -325,7 +323,7 @@ impl SessionActor {
             let text = "the agent waits for the results of the caller's tools";
             let notice = Notice::new(NoticeLevel::Info, AWAITING_TOOL_RESULT_NOTICE, text);
             kinds.push(EventKind::Notice(notice));
-            // Set the state first: a caller that sees the notice may send its result at once.
+            // Set the state first, because a caller that sees the notice may send its result at once.
             self.store_turn_state(drive, &TurnState::AwaitingToolResult).await;
         }
         self.record_events(drive, kinds).await;
@@ -334,7 +332,7 @@ impl SessionActor {
             self.store_turn_state(drive, &TurnState::AwaitingApproval).await;
         }
         if drive.recorder.is_output_limit_reached() {
-            // An agent that writes this much is not waited for.
+            // Do not wait long for an agent that writes this much.
             self.stop_for_budget(drive, OUTPUT_LIMIT_SETTING, TIMEOUT_GRACE).await;
         }
         if let Some(setting) = used_up {
@@ -359,7 +357,7 @@ impl SessionActor {
     fn stop_unrecorded(&self, drive: &mut SegmentRun<'_>, error: StoreError) {
         tracing::error!(turn = %drive.turn.id, %error, "the turn cannot be recorded; stopping it");
         drive.store_error = Some(error);
-        // An agent must not go on acting when its events are not recorded.
+        // An agent must not continue to act while its events are not recorded.
         drive.stop(StopCause::Requested, self.shared.limits.interrupt_grace);
     }
 
@@ -368,7 +366,7 @@ impl SessionActor {
         if let Err(error) = set.await {
             tracing::warn!(turn = %drive.turn.id, %error, "the turn's state could not be stored");
         }
-        // Its session shows the state of its newest turn.
+        // The session shows the state of its newest turn, so it changes too.
         self.shared.announce(EngineChange::Turn(drive.turn.id));
         self.shared.announce(EngineChange::Session(self.record.id));
     }
@@ -411,7 +409,7 @@ impl SessionActor {
         ControlFlow::Continue(())
     }
 
-    /// Passes text to the running agent if its executor can steer, else returns the text.
+    /// Passes text to the running agent if its executor supports steering; otherwise returns the text.
     async fn steer(
         &mut self,
         drive: &mut SegmentRun<'_>,
@@ -437,7 +435,8 @@ impl SegmentRun<'_> {
         self.abandon_at.get_or_insert_with(|| Instant::now() + grace);
     }
 
-    /// Next instant at which something must happen: a timeout, giving up on the agent, or saving text.
+    /// Returns the next instant at which something must happen: a timeout, giving up on the agent, or saving
+    /// text.
     fn deadline(&self) -> Instant {
         let timeout_at = self.show_clock();
         let budget_ends_at = self.governor.time_budget_ends_at();
@@ -446,7 +445,7 @@ impl SegmentRun<'_> {
         self.recorder.save_text_at().map_or(at, |save_at| save_at.min(at))
     }
 
-    /// Shows which timeout expires next, and returns when.
+    /// Publishes which timeout expires next, and returns when it does.
     fn show_clock(&self) -> Instant {
         let (at, timeout) = self.governor.watchdog.next_timeout();
         self.recorder.show_timeout(at, &timeout);
@@ -455,7 +454,7 @@ impl SegmentRun<'_> {
 
     pub(super) fn update_oldest_approval(&mut self, now: Instant) {
         self.governor.watchdog.set_oldest_approval(self.approvals.oldest_requested_at(), now);
-        // Before anybody is told that the turn waits.
+        // Publish the timeout before anybody learns that the turn waits.
         self.show_clock();
     }
 
@@ -464,7 +463,7 @@ impl SegmentRun<'_> {
         self.unsent_controls.push_back(control);
     }
 
-    /// Waits until the channel has room for the oldest queued message. Cancel safe.
+    /// Waits until the channel has room for the oldest queued message, and sends it. Cancel safe.
     async fn send_queued_control(&mut self) {
         let Ok(room) = self.control.reserve().await else {
             // The agent has dropped its end, so the messages cannot be delivered.

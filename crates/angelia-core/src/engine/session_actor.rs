@@ -1,4 +1,4 @@
-//! The actor that owns one session in this process: its lease, its queue of turns, its live agent.
+//! The actor that owns one session in this process: its lease, its turn queue and its live agent.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -32,8 +32,8 @@ use crate::{
 
 const MAX_QUEUED_COMMANDS: usize = 32;
 
-/// The pauses before each attempt to release the lease. Without it the session stays ours until this
-/// process ends.
+/// Delays before each attempt to release the lease. If all attempts fail, the session stays locked
+/// until this process exits.
 const LEASE_RETRY_DELAYS: [Duration; 3] =
     [Duration::ZERO, Duration::from_millis(50), Duration::from_millis(250)];
 
@@ -45,7 +45,7 @@ pub(super) struct SessionHandle {
 }
 
 impl SessionHandle {
-    /// Starts the actor. Turns that were parked or left to us are queued first.
+    /// Starts the actor. Turns that were parked or handed over to this process are queued first.
     pub(super) fn start(
         shared: Arc<EngineState>,
         record: SessionRecord,
@@ -87,13 +87,13 @@ impl SessionHandle {
         self.commands.send(command).await.map_err(|refused| refused.0)
     }
 
-    /// The session in the state that its next turn will use. Only the actor changes it, except for
-    /// the title.
+    /// Returns the session in the state that its next turn will use. Only the actor changes it,
+    /// except for the title.
     pub(super) fn record(&self) -> Arc<SessionRecord> {
         Arc::clone(&self.record.borrow())
     }
 
-    /// The actor takes no more commands and is about to end.
+    /// Returns whether the actor accepts no more commands and is about to end.
     pub(super) fn is_ending(&self) -> bool {
         self.commands.is_closed()
     }
@@ -115,18 +115,19 @@ pub(super) struct SessionActor {
     pub(super) commands: mpsc::Receiver<SessionCommand>,
     pub(super) queue: VecDeque<QueuedTurn>,
     pub(super) agent: Option<LiveAgent>,
-    /// The last turn was a one-off.
+    /// Whether the last turn was a one-off.
     pub(super) is_one_off: bool,
-    /// The rules that a person granted for the rest of the session.
+    /// The rules that a person has granted for the rest of the session.
     pub(super) session_grants: Vec<GrantRule>,
-    /// The specification was changed during a turn, so the live agent does not match it.
+    /// Whether the specification changed during a turn, so that the live agent no longer matches
+    /// it.
     pub(super) changed_during_turn: bool,
-    /// The store failed to write the current record.
+    /// Whether the store failed to write the current record.
     has_unstored_record: bool,
-    /// Ends that the store failed to write. The lease is kept until they are written.
+    /// Turn ends that the store failed to write. The lease is kept until they are written.
     pub(super) unwritten_ends: UnwrittenEnds,
     pub(super) stop: CancellationToken,
-    /// Gets the lease when the actor ends.
+    /// Receives the lease when the actor ends.
     lease_successor: Option<oneshot::Sender<Lease>>,
     ended: CancellationToken,
 }
@@ -134,15 +135,15 @@ pub(super) struct SessionActor {
 pub(super) struct QueuedTurn {
     pub(super) turn: Turn,
     pub(super) log: Arc<TurnLog>,
-    /// The turn's own cost limit. The recorded one also includes the rest of its caller's spending
-    /// limit.
+    /// The turn's own cost limit. The recorded limit also takes the rest of the caller's spending
+    /// limit into account.
     pub(super) max_cost_usd: Option<f64>,
     pub(super) spend: Option<Arc<SpendReservation>>,
-    /// The turn has run before and waits for a quota until then.
+    /// Set if the turn has run before and waits for a quota until this time.
     pub(super) parked_until: Option<Timestamp>,
-    /// The store has the turn as running already.
+    /// Whether the store already lists the turn as running.
     pub(super) was_running: bool,
-    /// The session is not expected to go on afterwards.
+    /// The session is not expected to continue afterwards.
     pub(super) one_off: bool,
 }
 
@@ -177,7 +178,7 @@ impl SessionActor {
     async fn run(mut self) {
         while !self.stop.is_cancelled() {
             if !self.queue.is_empty() {
-                // If it fails, it is tried again later.
+                // If this fails, it is retried later.
                 let _kept = self.write_kept_ends().await;
             }
             if self.must_hold_queue() {
@@ -188,7 +189,7 @@ impl SessionActor {
                 break;
             }
         }
-        // No new commands from here on; those already in the channel are still served.
+        // Accept no new commands from here on, but serve those already in the channel.
         self.commands.close();
         while let Some(command) = self.commands.recv().await {
             self.handle(command, true).await;
@@ -207,13 +208,13 @@ impl SessionActor {
         self.end().await;
     }
 
-    /// Whether the next turn must wait because of a drain. One that the store has as running already
-    /// was accepted before the drain.
+    /// Returns whether the next turn must wait because of a drain. A turn that the store already
+    /// lists as running was accepted before the drain.
     fn must_hold_queue(&self) -> bool {
         self.shared.drain.is_draining() && self.queue.front().is_some_and(|next| !next.was_running)
     }
 
-    /// Serves commands until turns may start again, or one arrives.
+    /// Waits until turns may start again or a command arrives, and handles the command.
     async fn hold_queue(&mut self) {
         let shared = Arc::clone(&self.shared);
         let command = tokio::select! {
@@ -227,8 +228,8 @@ impl SessionActor {
         }
     }
 
-    /// Whether this shutdown leaves the queued turns to the next process. Not if only this session
-    /// ends, because it is deleted.
+    /// Returns whether this shutdown leaves the queued turns to the next process. That is not the
+    /// case if only this session ends, because it is being deleted.
     pub(super) fn is_handing_over(&self) -> bool {
         self.shared.drain.hands_over() && self.lease_successor.is_none()
     }
@@ -246,8 +247,8 @@ impl SessionActor {
         }
     }
 
-    /// Waits for a command while no turn runs. Returns `false` when the actor should end: idle for
-    /// too long, evicted, or shutting down.
+    /// Waits for a command while no turn runs. Returns `false` when the actor should end because it
+    /// was idle for too long, was evicted, or is shutting down.
     async fn wait_for_work(&mut self) -> bool {
         let session = self.record.id;
         let live = self.agent.is_some();
@@ -276,7 +277,7 @@ impl SessionActor {
         if self.stop.is_cancelled() || self.unwritten_ends.is_empty() {
             return false;
         }
-        // The actor stays until the ends are written, but its agent need not.
+        // The actor stays until the turn ends are written, but its agent need not.
         if !is_retry {
             self.close_agent().await;
         }
@@ -289,13 +290,13 @@ impl SessionActor {
         if self.is_one_off { limits.one_off_idle_ttl.min(limits.idle_ttl) } else { limits.idle_ttl }
     }
 
-    /// Handles a command that does not concern the running turn, or any command while none runs.
+    /// Handles a command that does not concern the running turn, or any command while no turn runs.
     pub(super) async fn handle(&mut self, command: SessionCommand, idle: bool) {
         match command {
             SessionCommand::Submit(submit) => self.accept_turn(*submit, idle).await,
             SessionCommand::Interrupt { turn, .. } => self.interrupt_queued(turn).await,
             SessionCommand::Decide { reply, .. } => {
-                // The sender may have disconnected; the same holds for every reply below.
+                // The sender may have disconnected. The same applies to every reply below.
                 let _gone = reply.send(Err(EngineError::NotPending));
             }
             SessionCommand::Steer { reply, .. } => {
@@ -317,7 +318,8 @@ impl SessionActor {
         self.stop.cancel();
     }
 
-    /// Ends the actor if another process has taken over its lease: it may not write any more.
+    /// Stops the actor if another process has taken over its lease, because the actor may no longer
+    /// write.
     pub(super) fn stop_if_lease_lost(&self, error: &StoreError) {
         if matches!(error, StoreError::LeaseLost) {
             self.stop.cancel();
@@ -333,7 +335,7 @@ impl SessionActor {
         }
     }
 
-    /// Leaves a turn to the process that owns the session next.
+    /// Leaves a turn to the process that will own the session next.
     pub(super) fn leave_turn(&self, log: &TurnLog) {
         log.end_watches();
         self.shared.finish_log(log.turn);
@@ -367,7 +369,7 @@ impl SessionActor {
         .announced_by(self.turn_announcer())
     }
 
-    /// Records the `Finished` event of a turn. There is exactly one.
+    /// Records the single `Finished` event of a turn.
     pub(super) async fn finish_turn(
         &mut self,
         recorder: &mut Recorder,
@@ -406,7 +408,7 @@ impl SessionActor {
         }
     }
 
-    /// Stores the agent's own session id and the model it chose.
+    /// Stores the agent's own session id and the model that it chose.
     pub(super) async fn store_agent_start(&mut self, started: &AgentStart) {
         let native = (started.native_session_id.as_ref()).or(self.record.native.as_ref());
         let model = self.record.spec.model.as_ref().or(started.model.as_ref());
@@ -422,8 +424,8 @@ impl SessionActor {
         self.store_record_again().await;
     }
 
-    /// Stores the current record if that has failed before. The next turn of this process finds the
-    /// agent's session in any case.
+    /// Retries storing the current record if that failed before. The next turn in this process
+    /// finds the agent's session in any case.
     async fn store_record_again(&mut self) {
         if !self.has_unstored_record {
             return;

@@ -1,4 +1,4 @@
-//! The commands that a session's actor takes.
+//! The commands that a session's actor accepts.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) enum SessionCommand {
         decision: Decision,
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
-    /// Adds text to a running turn. The reply returns the text if the agent cannot take it.
+    /// Adds text to a running turn. The reply returns the text if the agent cannot accept it.
     Steer {
         turn: TurnId,
         input: Vec<Content>,

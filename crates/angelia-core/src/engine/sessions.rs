@@ -1,4 +1,4 @@
-//! The session methods of the engine: create, find, list, rename, fork, delete.
+//! The engine's session methods: create, find, list, rename, fork, delete.
 
 use std::sync::Arc;
 
@@ -20,19 +20,19 @@ use crate::{
     redact::Redactor,
 };
 
-/// The most requests of a turn that an agent has handed on: it works on a part.
+/// Maximum number of model requests in a turn that an agent has delegated. Such a turn handles only part of
+/// the work.
 const MAX_DELEGATED_ITERATIONS: u32 = 50;
 
 #[derive(Clone, Debug)]
 pub struct NewestTurn {
     pub id: TurnId,
-    /// The caller that the turn is billed to; see
-    /// [`TurnOptions::caller`](crate::model::TurnOptions).
+    /// The caller that is billed for the turn; see [`TurnOptions::caller`](crate::model::TurnOptions).
     pub caller: Option<Arc<str>>,
     pub stage: TurnStage,
 }
 
-/// State of the newest turn of a session, as far as it matters for submitting the next one.
+/// State of a session's newest turn, as far as it matters for submitting the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnStage {
     Finished,
@@ -51,7 +51,7 @@ impl TurnStage {
 }
 
 impl Engine {
-    /// Creates a session. With a name that already has a session, returns that session instead.
+    /// Creates a session. If the name already has a session, returns that session instead.
     pub async fn create_session(&self, mut new: NewSession) -> Result<SessionRecord, EngineError> {
         self.shared.executor(&new.spec.executor)?;
         if new.source == Some(SessionSource::Agent) {
@@ -76,7 +76,7 @@ impl Engine {
         if let Some(name) = new.name {
             let named = store.bind_name(&name, session.id).await?;
             if named != session.id {
-                // Another caller bound the name first: use its session and drop ours.
+                // Another caller bound the name first: use its session and drop the new one.
                 store.delete_session(session.id).await?;
                 return self.session(named).await;
             }
@@ -91,8 +91,8 @@ impl Engine {
         self.shared.store.session(id).await?.ok_or(EngineError::NotFound("session"))
     }
 
-    /// Returns the session in the state that its next turn will use. The title may be outdated: a
-    /// session that has an actor in this process is not read from the store.
+    /// Returns the session in the state that its next turn will use. The title may be outdated, because a
+    /// session with an actor in this process is not read from the store.
     pub async fn cached_session(&self, id: SessionId) -> Result<Arc<SessionRecord>, EngineError> {
         match self.shared.existing_actor(id) {
             Some(actor) => Ok(actor.record()),
@@ -132,7 +132,7 @@ impl Engine {
         Ok(self.shared.store.list_sessions(query).await?)
     }
 
-    /// Returns at most `limit` ids with this prefix.
+    /// Returns up to `limit` ids with this prefix.
     pub async fn find_ids(
         &self,
         kind: RecordKind,
@@ -142,12 +142,12 @@ impl Engine {
         Ok(self.shared.store.find_ids(kind, prefix, limit).await?)
     }
 
-    /// Returns the shortest prefix of an id that no other id of its kind has now.
+    /// Returns the shortest prefix that currently identifies an id among those of its kind.
     pub async fn short_id(&self, kind: RecordKind, id: Uuid) -> Result<String, EngineError> {
         Ok(short_ids::short_id(&*self.shared.store, kind, id).await?)
     }
 
-    /// Returns the short ids of a page of a list.
+    /// Returns the short ids for one page of a list.
     pub async fn short_ids(
         &self,
         kind: RecordKind,
@@ -170,7 +170,7 @@ impl Engine {
                     self.shared.notify_changed(id);
                     return Ok(SessionRecord { revision, ..session });
                 }
-                // The session's actor wrote in between: read its change and apply ours on top.
+                // The session's actor wrote in between: read its change and apply this one on top.
                 Err(StoreError::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -189,7 +189,7 @@ impl Engine {
         let mut spec = parent.spec.clone();
         let native = match copied {
             Ok(native) => native,
-            // The agent no longer has the conversation: the fork starts from the record.
+            // The agent no longer has the conversation, so the fork starts from the recorded one.
             Err(ConversationError::Lost) if executor.capabilities().carry_history => {
                 let store = &*self.shared.store;
                 spec.history = history::messages(store, &parent, ConversationEnd::Newest).await?;
@@ -242,17 +242,16 @@ impl Engine {
         Ok(history::messages(&*self.shared.store, &session, end).await?)
     }
 
-    /// Subscribes to the ids of sessions that change: a turn ended, a new title, a fork, a
-    /// deletion.
+    /// Subscribes to the ids of sessions that change: the end of a turn, a new title, a fork, a deletion.
     pub fn subscribe_changes(&self) -> broadcast::Receiver<SessionId> {
         self.shared.changes.subscribe()
     }
 
-    /// Deletes a session: its record, its files, and the agent's own transcript. Interrupts a running
-    /// turn first.
+    /// Deletes a session with its record, its files and the agent's own transcript. Interrupts a running turn
+    /// first.
     pub async fn delete_session(&self, id: SessionId) -> Result<(), EngineError> {
         let session = self.session(id).await?;
-        // Own the session before anything is removed: fails if another process holds it.
+        // Own the session before removing anything. This fails if another process holds it.
         let lease = match self.shared.end_actor(id).await {
             Some(lease) => lease,
             None => self.shared.store.acquire_lease(id).await?,
@@ -263,7 +262,7 @@ impl Engine {
             let deleted = executor.delete_conversation(&session.spec, native).await;
             deleted.map_err(|failure| redacted(&session.spec, failure))?;
         }
-        // Before the record, which is the only thing that leads to them.
+        // Remove the files before the record, because only the record leads to them.
         self.shared.session_files.remove(id).await.map_err(|error| {
             let message = format!("cannot remove the files of session {id}: {error}");
             Failure::new(FailureKind::Internal, message)

@@ -7,17 +7,18 @@ use crate::{
     ports::{RecordKind, Store, StoreError},
 };
 
-/// Fewer digits would soon be ambiguous: ids start with a time, and eight digits are about a minute
-/// of it.
+/// Fewer digits would soon be ambiguous: ids start with a timestamp, and eight digits cover about a
+/// minute.
 const MIN_DIGITS: usize = 8;
 
-/// Returns a prefix of an id, at least eight digits long, that no other id of its kind has now.
+/// Returns a prefix of an id, at least eight digits long, that no other id of its kind has at the
+/// moment.
 pub async fn short_id(store: &dyn Store, kind: RecordKind, id: Uuid) -> Result<String, StoreError> {
     let mut found = short_ids(store, kind, vec![id]).await?;
     Ok(found.pop().unwrap_or_else(|| write_id_start(id, MIN_DIGITS)))
 }
 
-/// Returns such a prefix for each of these ids.
+/// Returns such a prefix for each of the ids.
 pub(super) async fn short_ids(
     store: &dyn Store,
     kind: RecordKind,
@@ -25,7 +26,7 @@ pub(super) async fn short_ids(
 ) -> Result<Vec<String>, StoreError> {
     let neighbours = store.neighbours(kind, ids.clone()).await?;
     let short = ids.iter().zip(neighbours).map(|(id, neighbours)| {
-        // Ids are in order, so no other id has more digits in common than its neighbours.
+        // Ids are sorted, so no other id shares more digits with this one than its neighbours do.
         let needed = neighbours
             .into_iter()
             .flatten()

@@ -1,10 +1,11 @@
 //! Reserves money for the turns of accounts that have a spending limit.
 //!
 //! The store knows what finished turns have cost. Turns that run at the same time would all see the
-//! same free amount there, so each of them reserves a share before it is accepted. The reservation
-//! grows while the limit has room, and is settled when the turn has ended and its cost is stored.
+//! same free amount there, so each turn reserves a share before it is accepted. The reservation
+//! grows as long as the limit has room, and is settled once the turn has ended and its cost is
+//! stored.
 //!
-//! An account is a caller with its own turns, and with the turns that its agents have handed on.
+//! An account is a caller with its own turns, plus the turns that its agents have delegated.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -16,13 +17,13 @@ use crate::{
     ports::{Clock, Store},
 };
 
-/// The part of the limit that a turn without a limit of its own reserves.
+/// The share of the limit that a turn without its own limit reserves.
 const DEFAULT_SHARE: f64 = 0.1;
 
-/// Smaller amounts count as zero, because sums of floats leave such remainders.
+/// Smaller amounts count as zero, because float sums leave such remainders.
 const SMALLEST_USD: f64 = 1e-6;
 
-/// The time to wait before the next attempt when the limit is reached. The oldest turns leave the
+/// How long to wait before the next attempt when the limit is reached. The oldest turns leave the
 /// period only slowly, but a running turn may end at any time.
 const RETRY_WHEN_SPENT: Duration = Duration::from_hours(1);
 const RETRY_WHEN_RESERVED: Duration = Duration::from_secs(10);
@@ -31,7 +32,7 @@ const RETRY_WHEN_RESERVED: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SpendLimit {
     pub usd: f64,
-    /// The period that ends now.
+    /// The length of the period, which ends now.
     pub period: Duration,
 }
 
@@ -45,27 +46,28 @@ pub(super) struct SpendLedger {
 #[derive(Debug, Default)]
 struct SpendAccount {
     /// The limit that the caller stated with its last turn. It also applies to work that the
-    /// caller's agents hand on, which states no limit.
+    /// caller's agents delegate, which states no limit.
     limit: Option<SpendLimit>,
     /// Cost of the finished turns: as last read from the store, plus the settlements since then.
     spent_usd: f64,
     reserved_usd: f64,
     open_reservations: usize,
-    /// Number of settled reservations. A change tells that `spent_usd` of the store is outdated.
+    /// Number of settled reservations. A change means that a sum read from the store before is
+    /// outdated.
     settlements: u64,
 }
 
 impl SpendAccount {
-    /// The amount that is neither spent nor reserved; negative if turns have cost more than the
-    /// limit.
+    /// Returns the amount that is neither spent nor reserved. Negative if turns have cost more than
+    /// the limit.
     fn free_usd(&self, limit: SpendLimit) -> f64 {
         limit.usd - self.spent_usd - self.reserved_usd
     }
 }
 
 impl SpendLedger {
-    /// Reserves money for one turn, if its account has a limit: `wanted_usd`, or a share of the
-    /// limit, and at most what is free. Fails if nothing is free.
+    /// Reserves money for one turn if its account has a limit: `wanted_usd` or a share of the
+    /// limit, but no more than is free. Fails if nothing is free.
     pub(super) async fn reserve(
         self: &Arc<Self>,
         (store, clock): (&dyn Store, &dyn Clock),
@@ -81,8 +83,8 @@ impl SpendLedger {
         };
         let share = limit.usd * DEFAULT_SHARE;
         let wanted_usd = match wanted_usd {
-            // The limit of work that was handed on is all that is left to its sender, which would
-            // leave nothing for others.
+            // A delegated turn asks for everything that its sender has left, which would leave
+            // nothing for others.
             Some(wanted) if options.charged_to.is_some() => wanted.min(share),
             Some(wanted) => wanted,
             None => share,
@@ -94,7 +96,7 @@ impl SpendLedger {
             let mut accounts = self.accounts.lock();
             let account = accounts.entry(Arc::clone(name)).or_default();
             if account.settlements != settlements {
-                // A turn has ended between the two reads, so its cost may be in neither.
+                // A turn was settled in the meantime, so its cost may be in neither sum.
                 continue;
             }
             account.spent_usd = spent_usd;
@@ -115,8 +117,8 @@ impl SpendLedger {
         })))
     }
 
-    /// Returns the limit of a turn: the stated one, or for work that was handed on, the last one of
-    /// the account.
+    /// Returns the limit of a turn: the stated one, or the account's last one if the turn was
+    /// delegated.
     fn limit_of(
         &self,
         name: &Arc<str>,
@@ -133,7 +135,7 @@ impl SpendLedger {
         stated
     }
 
-    /// Number of turns of this account that have been settled.
+    /// Returns the number of settled turns of this account.
     fn settlements(&self, name: &Arc<str>) -> u64 {
         self.accounts.lock().get(name).map_or(0, |account| account.settlements)
     }
@@ -141,7 +143,7 @@ impl SpendLedger {
 
 fn limit_reached(account: &SpendAccount, limit: SpendLimit) -> Failure {
     let message = format!(
-        "this key has used what it may cost in {} hours: ${:.2} of ${:.2} are spent, ${:.2} are \
+        "this key has reached its cost limit for {} hours: ${:.2} of ${:.2} are spent, ${:.2} are \
          reserved for its running turns",
         limit.period.as_secs() / 3600,
         account.spent_usd,
@@ -155,8 +157,8 @@ fn limit_reached(account: &SpendAccount, limit: SpendLimit) -> Failure {
     failure
 }
 
-/// Money that is reserved for one turn. Dropping it settles the account, so it must be dropped after
-/// the turn's cost is stored.
+/// Money reserved for one turn. Dropping it settles the account, so drop it only after the turn's
+/// cost is stored.
 #[derive(Debug)]
 pub(super) struct SpendReservation {
     ledger: Arc<SpendLedger>,
@@ -187,13 +189,14 @@ impl SpendReservation {
         };
         let missing = cost_usd - amounts.reserved_usd;
         let has_room = account.free_usd(self.limit) > missing;
-        // The money is spent, whether there was room for it or not.
+        // The money has been spent, whether or not there was room for it.
         account.reserved_usd += missing;
         amounts.reserved_usd = cost_usd;
         has_room
     }
 
-    /// The amount that the turn can still spend: the rest of its reservation and the free amount.
+    /// Returns the amount that the turn can still spend: the rest of its reservation plus the free
+    /// amount.
     pub(super) fn spendable_usd(&self) -> f64 {
         let amounts = self.amounts.lock();
         let accounts = self.ledger.accounts.lock();
@@ -214,7 +217,7 @@ impl Drop for SpendReservation {
         account.settlements += 1;
         account.open_reservations -= 1;
         if account.open_reservations == 0 {
-            // Sums of floats leave a rest.
+            // Clear the remainder that float sums leave.
             account.reserved_usd = 0.0;
         }
     }

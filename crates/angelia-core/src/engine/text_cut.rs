@@ -1,4 +1,4 @@
-//! Cuts the texts of events whose length an agent decides.
+//! Cuts those texts of events whose length the agent decides.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::model::{EventKind, RawJson};
 
-/// Size of the parts of an event whose length the agent decides.
+/// Returns the size of those parts of an event whose length the agent decides.
 pub(super) fn text_bytes(kind: &EventKind) -> usize {
     match kind {
         EventKind::Delta { text, .. } | EventKind::Block { text, .. } => text.len(),
@@ -18,8 +18,8 @@ pub(super) fn text_bytes(kind: &EventKind) -> usize {
     }
 }
 
-/// Cuts every text that is longer than `limit` bytes and says so at its end. Returns `false` if
-/// there is none.
+/// Cuts every text that is longer than `limit` bytes and says so at its end. Returns whether any
+/// text was cut.
 pub(super) fn cut_texts<'a>(
     kinds: impl IntoIterator<Item = &'a mut EventKind>,
     limit: usize,
@@ -46,13 +46,13 @@ fn cut_text(kind: &mut EventKind, limit: usize) -> bool {
     true
 }
 
-/// Returns the beginning of a text, and how much is missing.
+/// Returns the beginning of a text, followed by the number of missing bytes.
 fn cut(text: &str, limit: usize) -> Arc<str> {
     let end = text.floor_char_boundary(limit);
     format!("{}… [{} bytes are missing here]", &text[..end], text.len() - end).into()
 }
 
-/// A cut value is no longer JSON, so it becomes a JSON string.
+/// Cuts a JSON value. The result is a JSON string, because a cut value is no longer valid JSON.
 fn cut_json(raw: &RawValue, limit: usize) -> RawJson {
     to_raw_value(&*cut(raw.get(), limit))
         .unwrap_or_else(|_cannot_happen| RawValue::NULL.to_owned())

@@ -1,5 +1,5 @@
-//! Saves the text of open blocks now and then, so that a killed process loses little of the text
-//! that viewers have seen. A short turn ends before anything is saved.
+//! Saves the text of open blocks from time to time, so that a killed process loses little of the
+//! text that viewers have seen. A short turn ends before anything is saved.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{
     ports::{OpenText, PendingCommit, StoreError},
 };
 
-/// Text is saved when this much of it has not been saved …
+/// Text is saved when this much of it is unsaved …
 const MAX_UNSAVED_BYTES: usize = 4096;
 /// … or this long after it was shown.
 const MAX_UNSAVED_TIME: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub(super) struct TextSaver {
 }
 
 impl TextSaver {
-    /// The time at which the unsaved text must be saved; `None` if there is none.
+    /// Returns when the unsaved text must be saved, or `None` if there is none.
     pub(super) const fn due_at(&self) -> Option<Instant> {
         self.due_at
     }
@@ -35,7 +35,7 @@ impl TextSaver {
         self.unsaved_bytes >= MAX_UNSAVED_BYTES
     }
 
-    /// Notes an event that `transcript` has applied.
+    /// Handles an event that `transcript` has already applied.
     pub(super) fn on_event(&mut self, event: &TurnEvent, transcript: &TurnTranscript) {
         match &event.kind {
             EventKind::Delta { text, .. } => {
@@ -54,8 +54,7 @@ impl TextSaver {
         self.due_at = None;
     }
 
-    /// Passes the unsaved text to the store, together with the text that the last save failed to
-    /// write.
+    /// Passes the unsaved text to the store, together with text that the last save failed to write.
     pub(super) async fn save(
         &mut self,
         writer: &EventWriter,
@@ -65,7 +64,7 @@ impl TextSaver {
         self.clear();
         let mut pieces = Vec::new();
         if let Some((commit, unsaved)) = self.unconfirmed.take()
-            // Already committed, except when the store is slow.
+            // Already committed, unless the store is slow.
             && let Err(error) = commit.await
         {
             tracing::debug!(%error, "the text so far could not be saved; trying again");

@@ -9,7 +9,7 @@ use crate::{
     ports::OpenText,
 };
 
-/// Result of a tool call that the turn left open.
+/// Result of a tool call that was still open when the turn ended.
 pub(super) const UNFINISHED_TOOL_OUTPUT: &str = "the turn ended before the tool did";
 
 #[derive(Debug, Default)]
@@ -24,11 +24,11 @@ pub struct TurnTranscript {
 struct TextBlock {
     id: BlockId,
     channel: TextChannel,
-    /// The deltas so far, as long as the block is open.
+    /// The deltas so far, while the block is open.
     open_text: String,
     /// The text of the complete block, shared with its event.
     complete_text: Option<Arc<str>>,
-    /// The number of bytes that are saved in case this process dies.
+    /// Number of bytes that are saved in case this process dies.
     saved: usize,
     /// Number of the last event of this block.
     last_seq: Seq,
@@ -79,12 +79,12 @@ impl TurnTranscript {
         }
     }
 
-    /// Whether there is text of an open block that is not saved.
+    /// Returns whether an open block has unsaved text.
     pub(super) fn has_unsaved_text(&self) -> bool {
         self.blocks.iter().any(TextBlock::is_unsaved)
     }
 
-    /// Returns the text of open blocks that is not saved, and counts it as saved.
+    /// Returns the unsaved text of open blocks, and marks it as saved.
     pub(super) fn take_unsaved_text(&mut self) -> Vec<OpenText> {
         let unsaved = self.blocks.iter_mut().filter(|block| block.is_unsaved());
         unsaved
@@ -100,12 +100,12 @@ impl TurnTranscript {
             .collect()
     }
 
-    /// Whether the block exists and is not complete.
+    /// Returns whether the block exists and is incomplete.
     pub(super) fn is_open(&self, id: BlockId) -> bool {
         self.blocks.iter().rev().any(|block| block.id == id && !block.is_complete())
     }
 
-    /// Adds the text of an open block that a killed process has saved.
+    /// Adds the text of an open block that a killed process had saved.
     pub(super) fn restore(&mut self, piece: &OpenText) {
         let block = self.block(piece.block, piece.channel);
         if !block.is_complete() {
@@ -115,17 +115,17 @@ impl TurnTranscript {
         }
     }
 
-    /// Whether the turn has called any tool.
+    /// Returns whether the turn has called any tool.
     pub(super) const fn has_called_tool(&self) -> bool {
         self.has_called_tool
     }
 
-    /// Whether the turn has any text or tool call to continue from.
+    /// Returns whether the turn has any text or tool call to continue from.
     pub(super) fn has_output(&self) -> bool {
         self.has_called_tool || self.blocks.iter().any(|block| !block.text().is_empty())
     }
 
-    /// Events that complete the open blocks and tool calls, and deny the pending approvals.
+    /// Returns events that complete the open blocks and tool calls, and deny the pending approvals.
     pub fn closing_events(&self, denied_by: &str) -> Vec<EventKind> {
         let blocks =
             self.blocks.iter().filter(|block| !block.is_complete()).map(|block| EventKind::Block {
@@ -141,12 +141,12 @@ impl TurnTranscript {
         blocks.chain(tools).chain(approvals).collect()
     }
 
-    /// The answer: complete blocks, and the deltas of a block that is still open.
+    /// Returns the answer: complete blocks, and the deltas of a block that is still open.
     pub fn answer(&self) -> Arc<str> {
         let is_answer =
             |block: &&TextBlock| block.channel == TextChannel::Answer && !block.text().is_empty();
         let mut answers = self.blocks.iter().filter(is_answer);
-        // Mostly there is one block, whose text need not be copied.
+        // Usually there is a single block, whose text need not be copied.
         if let (Some(TextBlock { complete_text: Some(text), .. }), None) =
             (answers.next(), answers.next())
         {

@@ -1,4 +1,4 @@
-//! The activity of a running turn: the timeout that runs, and its newest words.
+//! The activity of a running turn: its current timeout and its latest words.
 
 use std::time::Duration;
 
@@ -8,29 +8,29 @@ use tokio::time::Instant;
 use super::{facade::Engine, quota::time_after, turn_log::TurnLog};
 use crate::model::TurnId;
 
-/// The newest characters of the answer that are shown.
+/// Number of characters shown from the end of the answer.
 const MAX_CHARS: usize = 160;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnActivity {
-    /// `None`: the turn waits for its agent to start, or for a quota.
+    /// `None` while the turn waits for its agent to start, or for a quota.
     pub clock: Option<TurnClock>,
     /// The end of the answer so far, on one line.
     pub last_words: Option<String>,
 }
 
-/// A timeout that runs.
+/// A timeout that is running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnClock {
-    /// The state that it limits: `streaming`, `running Bash` …
+    /// The state that the timeout limits: `streaming`, `running Bash` …
     pub name: String,
-    /// The setting of the profile.
+    /// The profile setting that sets the timeout.
     pub setting: &'static str,
     pub fires_at: Timestamp,
 }
 
 impl Engine {
-    /// Returns what a turn of this process does now; `None` if it does not run here.
+    /// Returns the current activity of a turn, or `None` if the turn does not run in this process.
     pub fn turn_activity(&self, turn: TurnId) -> Option<TurnActivity> {
         let log = self.shared.find_log(turn).filter(|log| !log.is_finished())?;
         Some(TurnActivity { clock: self.clock_of(&log), last_words: last_words(&log) })
@@ -39,7 +39,8 @@ impl Engine {
     fn clock_of(&self, log: &TurnLog) -> Option<TurnClock> {
         let (at, timeout) = log.timeout()?;
         let left = at.saturating_duration_since(Instant::now());
-        // Whole seconds: the clock of a state that does not change must not seem to change.
+        // Round to whole seconds, so that the time does not appear to change while the state is the
+        // same.
         let left = Duration::from_secs_f64(left.as_secs_f64().round());
         Some(TurnClock {
             name: timeout.state.to_string(),

@@ -1,4 +1,5 @@
-//! Accepts a new turn of a session: checks for room, reserves its money, and commits it.
+//! Accepts a new turn of a session: checks for room in the queue, reserves money, and commits the
+//! turn.
 
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ impl SessionActor {
         let SubmitCommand { mut new_turn, spend_limit, one_off, log, reply } = submit;
         let running = idle && self.queue.is_empty();
         let can_accept = match self.check_can_accept(new_turn.record.options.task, running) {
-            // A reader of the new turn must find the end of the one before it.
+            // A reader of the new turn must find the end of the previous one.
             Ok(()) => self.write_kept_ends().await.map_err(EngineError::from),
             refused => refused,
         };
@@ -42,20 +43,20 @@ impl SessionActor {
         let options = &mut new_turn.record.options;
         let max_cost_usd = options.max_cost_usd;
         if let Some(spend) = &spend {
-            // Work that the turn delegates is limited by the record.
+            // The recorded limit also applies to work that the turn delegates.
             options.max_cost_usd = lower_limit(max_cost_usd, Some(spend.spendable_usd()));
         }
         if running {
             new_turn.record.state = TurnState::Running;
         }
-        // Register the log before the turn is stored: a repeated request finds the turn in the
-        // store and watches it by this log.
+        // Register the log before storing the turn, because a repeated request finds the turn in
+        // the store and watches it through this log.
         self.shared.insert_log(&log);
         let turn = log.turn;
         let created = self.shared.store.create_turn(&self.lease, &new_turn).await;
         let accepted = match created {
-            // The store may have committed the turn although it reported an error. Then the turn
-            // must run, because nothing else would ever end it.
+            // The store may have committed the turn although it reported an error. In that case the
+            // turn must run, because nothing else would ever end it.
             Err(error) if error.is_temporary() && self.is_created(turn).await => {
                 tracing::warn!(%turn, %error, "the turn is recorded in spite of an error");
                 Ok(ClaimOutcome::New)
@@ -108,7 +109,7 @@ impl SessionActor {
         matches!(self.shared.store.turn(turn).await, Ok(Some(_)))
     }
 
-    /// `is_free`: the turn would run at once.
+    /// Checks whether a turn can be accepted. `is_free` means that the turn would run at once.
     fn check_can_accept(&self, task: TurnTask, is_free: bool) -> Result<(), EngineError> {
         let limit = self.shared.limits.max_queued_turns;
         if self.stop.is_cancelled() || self.shared.drain.is_draining() {
@@ -124,8 +125,8 @@ impl SessionActor {
     }
 }
 
-/// Answers a request that finds no room in the queue, or whose caller has no money left. A repeated
-/// request needs neither, because its turn exists already.
+/// Answers a request for which the queue has no room or whose caller has no money left. A repeated
+/// request needs neither, because its turn already exists.
 async fn answer_without_room(
     store: &dyn Store,
     new_turn: &NewTurn,

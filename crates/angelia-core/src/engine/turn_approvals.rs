@@ -21,14 +21,14 @@ use crate::{
     ports::TurnControl,
 };
 
-/// The longest time that a question waits for its diff.
+/// How long a question waits for its diff.
 const MAX_DIFF_TIME: Duration = Duration::from_secs(3);
 
-/// The longest time that an edit which needs no approval waits for its diff. The diff must be made
-/// before the edit, and only reports the change.
+/// How long an edit that needs no approval waits for its diff. The wait is short, because the diff
+/// only reports the change; but it must be made before the edit.
 const MAX_UNASKED_DIFF_TIME: Duration = Duration::from_millis(500);
 
-/// The changes of a call, as the agent states them.
+/// The changes that a call makes, as stated by the agent.
 struct StatedEdits {
     tool: Option<ToolId>,
     edits: Vec<FileEdit>,
@@ -83,7 +83,7 @@ impl SessionActor {
         }
     }
 
-    /// Makes and keeps the diff of a call that needs no approval, for the call's result.
+    /// Creates the diff of a call that needs no approval, and keeps it for the call's result.
     async fn show_unasked(&mut self, drive: &mut SegmentRun<'_>, call: StatedEdits) {
         let Some(tool) = call.tool.clone() else { return };
         let is_shown = !call.edits.is_empty() && self.record.spec.mode == Mode::Agent;
@@ -98,14 +98,14 @@ impl SessionActor {
         }
     }
 
-    /// Returns a diff of the edits for people.
+    /// Returns a diff of the edits for people to read.
     async fn diff_edits(&mut self, call: StatedEdits, patience: Duration) -> Option<Arc<str>> {
         if call.edits.is_empty() {
             return None;
         }
         let cwd = &self.record.spec.cwd;
         let cwd = call.cwd.map_or_else(|| cwd.clone(), |own| cwd.join(own));
-        // A file system that does not answer must hold up neither the person nor the agent.
+        // A file system that hangs must not block the person or the agent.
         timeout(patience, self.shared.edits.diff(call.edits, cwd)).await.ok().flatten()
     }
 
@@ -134,8 +134,9 @@ impl SessionActor {
         (check, resolved.offered_rules())
     }
 
-    /// Reads the rules that people granted for good. They are read every time, because another
-    /// process may remove one; it happens only before a person would be asked.
+    /// Reads the rules that people have granted permanently. They are read each time, because
+    /// another process may have removed one; that is rare enough, since it happens only before
+    /// asking a person.
     async fn stored_grants(&mut self) -> Vec<GrantRule> {
         let spec = &self.record.spec;
         let (profile, cwd) = (Arc::clone(&spec.profile), spec.cwd.clone());
@@ -152,7 +153,7 @@ impl SessionActor {
         }
     }
 
-    /// Keeps a rule for later sessions of this profile in this directory.
+    /// Stores a rule for later sessions of this profile in this directory.
     async fn store_rule(&mut self, rule: GrantRule, by: &Arc<str>) -> Result<(), EngineError> {
         let stored = StoredRule {
             id: self.shared.clock.fresh_uuid(),
@@ -172,7 +173,8 @@ impl SessionActor {
         decision: Decision,
     ) -> Result<(), EngineError> {
         let granted = drive.approvals.granted_rule(id, &decision)?;
-        // Stored first: a person who chose `always` must not learn later that it was forgotten.
+        // Store the rule first: a person who chose `always` must not find out later that it was
+        // lost.
         if decision.verdict == Verdict::Always
             && let Some(rule) = &granted
         {
@@ -186,7 +188,8 @@ impl SessionActor {
             // The agent is being stopped; it must not act on a decision that is not recorded.
             return Err(error.clone().into());
         }
-        // The engine keeps the grant, because the agent might remember more than was granted.
+        // The engine keeps the grant itself, because the agent might remember more than was
+        // granted.
         let verdict = if decision.verdict.allows() { Verdict::Once } else { decision.verdict };
         let decision = Decision { verdict, ..decision };
         drive.send_control(TurnControl::Decide { key: request.key, decision });

@@ -1,5 +1,5 @@
 //! The events of running turns in memory. Every viewer reads at its own pace from its own position,
-//! so a slow one delays no other.
+//! so a slow viewer does not delay the others.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -25,30 +25,30 @@ use crate::{
     ports::{Store, StoreError},
 };
 
-/// Stored events read at once when a turn is replayed.
+/// Number of stored events read at once when a turn is replayed.
 const REPLAY_PAGE: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct TurnLog {
     pub(super) turn: TurnId,
     pub(super) session: SessionId,
-    /// In the batches in which they were published: publishing and following take one step per
-    /// batch.
+    /// Events in the batches in which they were published, so that publishing and following take
+    /// one step per batch.
     batches: Mutex<Vec<Arc<[TurnEvent]>>>,
     progress: watch::Sender<LogProgress>,
     /// Last event that an earlier process recorded. Events up to this one are only in the store.
     stored_until: AtomicU64,
     submitted_at: Instant,
-    /// The time from the submission to the first text of the answer.
+    /// Time from the submission to the first text of the answer.
     first_word: OnceLock<Duration>,
     /// The timeout that expires next.
     timeout: Mutex<Option<(Instant, StateTimeout)>>,
 }
 
-/// Number of logs kept after their turn has ended. A client that asks for the events of a short
-/// turn often comes after its end, and still gets every delta. Later viewers read from the store.
+/// Number of logs kept after their turn has ended. A client often requests the events of a short
+/// turn only after its end, and still gets every delta. Later viewers read from the store.
 const MAX_RECENT_LOGS: usize = 16;
-/// Turns with more events or more bytes than this are not kept.
+/// Turns with more events or bytes than this are not kept.
 const MAX_RECENT_EVENTS: usize = 1024;
 const MAX_RECENT_BYTES: usize = 1 << 20;
 
@@ -102,7 +102,7 @@ impl TurnLogs {
         for log in self.running.values() {
             match log.last_kind() {
                 None => turns.queued += 1,
-                // Kept until its end is written.
+                // Kept only until its end is written.
                 Some(EventKind::Finished(_)) => {}
                 Some(EventKind::Notice(notice)) if *notice.code == *AWAITING_TOOL_RESULT_NOTICE => {
                     turns.running += 1;
@@ -150,7 +150,7 @@ impl TurnLog {
         })
     }
 
-    /// The time from the submission to the first text of the answer, if there is any.
+    /// Returns the time from the submission to the first text of the answer, if there is any.
     pub(super) fn first_word(&self) -> Option<Duration> {
         self.first_word.get().copied()
     }
@@ -166,7 +166,7 @@ impl TurnLog {
         self.timeout.lock().clone()
     }
 
-    /// Returns the newest text of the answer, at least `bytes` of it if there are so many.
+    /// Returns the newest text of the answer: at least `bytes` of it, if there is that much.
     pub(super) fn newest_text(&self, bytes: usize) -> String {
         let batches = self.batches.lock();
         let mut pieces = Vec::new();
@@ -199,7 +199,7 @@ impl TurnLog {
         Some(last.kind.clone())
     }
 
-    /// The executor that this process has started for the turn.
+    /// Returns the executor that this process started for the turn.
     fn executor(&self) -> Option<Arc<str>> {
         let batches = self.batches.lock();
         let mut events = batches.iter().flat_map(|batch| batch.iter());
@@ -218,13 +218,14 @@ impl TurnLog {
         events.map(|event| text_bytes(&event.kind)).sum::<usize>() <= MAX_RECENT_BYTES
     }
 
-    /// Sets the last event that an earlier process recorded; viewers get those from the store.
+    /// Sets the last event that an earlier process recorded. Viewers read events up to it from the
+    /// store.
     pub(super) fn set_stored_until(&self, seq: Seq) {
         self.stored_until.store(seq, Ordering::Release);
         self.progress.send_modify(|progress| progress.last_seq = progress.last_seq.max(seq));
     }
 
-    /// Ends the watches of a turn that has not finished, but that this process no longer works on.
+    /// Ends the watches of an unfinished turn that this process no longer works on.
     pub(super) fn end_watches(&self) {
         self.progress.send_modify(|progress| progress.finished = true);
     }
@@ -287,7 +288,7 @@ impl From<Vec<TurnEvent>> for EventBatch {
 }
 
 impl EventBatch {
-    /// Returns how the turn ended, if these are its last events.
+    /// Returns the outcome of the turn if these are its last events.
     pub fn outcome(&self) -> Option<&Outcome> {
         match self.last().map(|event| &event.kind) {
             Some(EventKind::Finished(outcome)) => Some(outcome),
@@ -296,7 +297,7 @@ impl EventBatch {
     }
 }
 
-/// The position of one viewer in the events of a turn, running or finished.
+/// One viewer's position in the events of a running or finished turn.
 pub struct TurnWatch {
     source: WatchSource,
     seen: Seq,
@@ -324,7 +325,8 @@ impl TurnWatch {
         Self { source: WatchSource::Stored { store, turn }, seen: after, over: false }
     }
 
-    /// Returns the next events, as many as there are, or `None` after the last one. Cancel safe.
+    /// Returns the next events, as many as are available, or `None` after the last one. Cancel
+    /// safe.
     pub async fn next(&mut self) -> Result<Option<EventBatch>, StoreError> {
         if self.over {
             return Ok(None);
@@ -365,7 +367,7 @@ async fn follow(
         // Read the progress before the events, so that events published in between wake us again.
         let now = *progress.borrow_and_update();
         let stored_until = log.stored_until.load(Ordering::Acquire);
-        // Events of an earlier process first: they are not in memory.
+        // Start with the events of an earlier process, which are not in memory.
         if seen < stored_until
             && let Some(batch) = replay(store, log.turn, seen).await?
         {

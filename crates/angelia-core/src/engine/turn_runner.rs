@@ -1,5 +1,5 @@
 //! Runs one turn from its first event to its outcome: opens or reuses an agent, runs a segment, and
-//! continues with further segments after a budget or a quota ended one.
+//! continues with further segments when a budget or a quota has ended one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,8 +45,8 @@ impl TurnGovernor {
         }
     }
 
-    /// The time at which the segment's time budget ends; `None` while the turn waits for a person
-    /// or a caller's tool, because that time is not counted.
+    /// Returns when the segment's time budget ends, or `None` while the turn waits for a person or
+    /// a caller's tool, because that time does not count.
     pub(super) fn time_budget_ends_at(&self) -> Option<Instant> {
         Some(self.meter.time_budget_ends_at()? + self.watchdog.total_pause()?)
     }
@@ -57,23 +57,23 @@ impl TurnGovernor {
     }
 }
 
-/// The reason recorded on a turn that was interrupted because its process was stopped.
+/// The reason recorded for a turn that was interrupted because its process was stopped.
 pub const SHUTDOWN_REASON: &str = "angelia was shut down";
 
-/// The reason why the engine asked an agent to stop.
+/// Why the engine asked an agent to stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StopCause {
-    /// A client asked for it, or the turn cannot be recorded.
+    /// A client requested it, or the turn cannot be recorded.
     Requested,
     Shutdown,
     Timeout(StateTimeout),
-    /// Name of the setting that is used up.
+    /// Name of the setting whose budget is used up.
     Budget(&'static str),
 }
 
 pub(super) struct SegmentEnd {
     pub(super) outcome: AgentOutcome,
-    /// Setting whose budget ended the segment, if the agent can continue.
+    /// The setting whose budget ended the segment, if the agent can continue.
     pub(super) exhausted_budget: Option<&'static str>,
 }
 
@@ -84,7 +84,7 @@ impl From<AgentOutcome> for SegmentEnd {
 }
 
 impl SessionActor {
-    /// Runs one turn and records its outcome in every case, also after an error or a panic.
+    /// Runs one turn and always records its outcome, even after an error or a panic.
     pub(super) async fn run_turn(&mut self, queued: QueuedTurn) {
         self.is_one_off = queued.one_off;
         let span = TurnSpan::begin(queued.turn.id, &self.record);
@@ -119,12 +119,12 @@ impl SessionActor {
         self.finish_turn(&mut recorder, outcome, queued.turn.id).await;
         self.consider_review(&status);
         if !self.record.spec.resume {
-            // Without `resume` every turn starts a new process.
+            // Without `resume`, every turn starts a new process.
             self.close_agent().await;
         }
     }
 
-    /// Runs segments until the turn ends. Returns `None` if it stays parked.
+    /// Runs segments until the turn ends. Returns `None` if the turn stays parked.
     async fn run_segments(
         &mut self,
         queued: &QueuedTurn,
@@ -133,7 +133,8 @@ impl SessionActor {
         let QueuedTurn { turn, parked_until, was_running, .. } = queued;
         let mut input = turn.clone();
         if !was_running && parked_until.is_none() {
-            // Before its agent gets it: after a crash, a turn that is still queued never ran.
+            // Set this before the agent gets the input, so that after a crash a queued turn is
+            // known not to have run.
             let store = Arc::clone(&self.shared.store);
             store.set_turn_state(&self.lease, turn.id, &TurnState::Running).await?;
             self.announce(EngineChange::Turn(turn.id));
@@ -173,7 +174,8 @@ impl SessionActor {
                 let step = self.next_step(&end.outcome, &turn.options, recorder, turn.id);
                 match step.await {
                     NextStep::End => return Ok(Some(end.outcome)),
-                    // The fallback agent gets the original input; its history has the turns before.
+                    // The fallback agent gets the original input; its history contains the earlier
+                    // turns.
                     NextStep::SwitchedToFallback => input.input.clone_from(&turn.input),
                     NextStep::Park { resumes_at } => {
                         match self.park(turn.id, resumes_at, recorder).await? {
@@ -210,7 +212,7 @@ impl SessionActor {
         }
     }
 
-    /// Returns the session's live agent if it can run this turn, else closes it.
+    /// Returns the session's live agent if it can run this turn; otherwise closes it.
     async fn reusable_agent(&mut self) -> Option<LiveAgent> {
         let mut live = self.agent.take()?;
         let unfit = live.fingerprint.difference(&self.fingerprint);
@@ -224,7 +226,7 @@ impl SessionActor {
         None
     }
 
-    /// Awaits a step before the agent runs; ends it on an interrupt, a shutdown or a timeout.
+    /// Awaits a step before the agent runs, and aborts it on an interrupt, a shutdown or a timeout.
     pub(super) async fn unless_interrupted<T>(
         &mut self,
         turn: TurnId,
@@ -272,7 +274,8 @@ pub(super) fn interrupted_outcome(reason: &str) -> AgentOutcome {
     AgentOutcome { status: TurnStatus::Interrupted, text: None, reason: reason.into() }
 }
 
-/// Outcome of a turn that a timeout ended; its reason names the setting and the state.
+/// Returns the outcome of a turn that was ended by a timeout. Its reason names the setting and the
+/// state.
 pub(super) fn timeout_outcome(rang: &StateTimeout) -> AgentOutcome {
     let hint = format!("if that is normal here, raise `{}` in the profile", rang.setting);
     let failure = Failure::new(FailureKind::Timeout, format!("the agent was {rang}"));
@@ -288,7 +291,7 @@ pub(super) fn store_failure(error: &StoreError) -> Failure {
         .with_hint(hint)
 }
 
-/// Outcome that viewers see if the real one could not be stored.
+/// Returns the outcome that viewers see if the real one could not be stored.
 pub(super) fn unrecorded_outcome(outcome: Outcome, error: &StoreError) -> Outcome {
     Outcome {
         status: TurnStatus::Failed(store_failure(error)),

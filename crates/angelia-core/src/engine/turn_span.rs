@@ -1,5 +1,5 @@
-//! A `tracing` span for each turn that runs, for people who collect traces. It contains ids, names
-//! and numbers, never any text of the conversation.
+//! A `tracing` span for each running turn, for people who collect traces. It contains ids, names
+//! and numbers, but no text of the conversation.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use tracing::{Span, field::Empty};
 
 use crate::model::{Outcome, SessionRecord, TurnId, TurnStatus};
 
-/// The target of the spans. They have the level `trace`, so a log omits them by default.
+/// The target of the spans. Their level is `trace`, so logs omit them by default.
 pub const TURN_SPAN_TARGET: &str = "angelia::turn";
 
-/// The span of one turn, from its start in this process to its end. Usage and model have the names
-/// of OpenTelemetry's conventions for generative AI.
+/// The span of one turn, from its start in this process to its end. Usage and model are named
+/// according to OpenTelemetry's conventions for generative AI.
 pub(super) struct TurnSpan(Span);
 
 impl TurnSpan {
@@ -36,8 +36,8 @@ impl TurnSpan {
         ))
     }
 
-    /// Ends the span of a turn that has ended. `first_word` is the time from the submission to the
-    /// first text of the answer.
+    /// Ends the span of a finished turn. `first_word` is the time from the submission to the first
+    /// text of the answer.
     pub(super) fn end(
         self,
         session: &SessionRecord,
@@ -64,7 +64,7 @@ impl TurnSpan {
             ("gen_ai.usage.cache_read.input_tokens", usage.cache_read_tokens),
             ("gen_ai.usage.cache_creation.input_tokens", usage.cache_write_tokens),
         ] {
-            // OpenTelemetry has no unsigned numbers; they would become text.
+            // OpenTelemetry has no unsigned numbers and would turn them into text.
             span.record(name, i64::try_from(tokens).unwrap_or(i64::MAX));
         }
         if let Some(cost) = usage.cost_usd {
@@ -78,7 +78,7 @@ impl TurnSpan {
         }
     }
 
-    /// Ends the span of a turn that waits for a quota and goes on in another process.
+    /// Ends the span of a turn that waits for a quota and continues in another process.
     pub(super) fn end_parked(self) {
         self.0.record("angelia.outcome", "parked");
     }

@@ -11,7 +11,8 @@ pub const LATENCY_BOUNDS: [f64; 12] =
 /// Counts durations by their upper bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LatencyHistogram {
-    /// Durations up to each bound; as in Prometheus, each includes those of the bounds before it.
+    /// Number of durations up to each bound. As in Prometheus, each count includes those of lower
+    /// bounds.
     pub up_to: [u64; LATENCY_BOUNDS.len()],
     pub count: u64,
     pub sum_seconds: f64,

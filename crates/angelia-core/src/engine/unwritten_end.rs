@@ -1,4 +1,4 @@
-//! Ends of turns that the store could not write. They are shown, kept by the session's actor, and
+//! Turn ends that the store could not write. They are shown, kept by the session's actor, and
 //! written as soon as the store accepts them.
 
 use std::time::Duration;
@@ -18,26 +18,26 @@ use crate::{
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(250);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// The pauses between the last attempts, when the actor ends.
+/// Delays between the last attempts, made when the actor ends.
 const LAST_RETRY_DELAYS: [Duration; 3] =
     [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1)];
 
-/// The length to which the very last attempt cuts each text, so that it fits where the whole text
-/// does not.
+/// The length to which the very last attempt cuts each text, because a cut text may fit where the
+/// whole text does not.
 const LAST_RESORT_TEXT_BYTES: usize = 200;
 
-/// The end of a turn that is still to be written.
+/// The end of a turn that has not been written yet.
 #[derive(Debug)]
 pub(super) struct UnwrittenEnd {
     pub(super) turn: TurnId,
-    /// Events that were shown before the end and are not written either.
+    /// Events that were shown before the end and are not written yet either.
     pub(super) before: Vec<TurnEvent>,
     /// The last events; the very last one is `Finished`.
     pub(super) events: Vec<TurnEvent>,
 }
 
 impl UnwrittenEnd {
-    /// The state in which readers see the turn until its end is written.
+    /// Returns the state in which readers see the turn until its end is written.
     pub(super) fn state(&self) -> Option<TurnState> {
         let last = self.events.last()?;
         match &last.kind {
@@ -59,7 +59,7 @@ impl UnwrittenEnd {
     }
 }
 
-/// The unwritten ends of one session, oldest first, and when to try again.
+/// The unwritten ends of one session, oldest first, and when to retry.
 #[derive(Debug, Default)]
 pub(super) struct UnwrittenEnds {
     ends: Vec<UnwrittenEnd>,
@@ -72,7 +72,7 @@ impl UnwrittenEnds {
         self.ends.is_empty()
     }
 
-    /// The time of the next attempt; `None` if there is nothing to write.
+    /// Returns when to retry, or `None` if there is nothing to write.
     pub(super) const fn retry_at(&self) -> Option<Instant> {
         self.retry_at
     }
@@ -96,7 +96,8 @@ impl SessionActor {
         self.unwritten_ends.push(end);
     }
 
-    /// Tries to write the kept ends. Returns the error of the first that still cannot be written.
+    /// Tries to write the kept ends. Returns the error of the first one that still cannot be
+    /// written.
     pub(super) async fn write_kept_ends(&mut self) -> Result<(), StoreError> {
         while let Some(end) = self.unwritten_ends.ends.first_mut() {
             let written = end.write(&*self.shared.store, &self.lease).await;
@@ -115,7 +116,8 @@ impl SessionActor {
         Ok(())
     }
 
-    /// The last attempts, before the actor gives up its lease: whole, and then without the texts.
+    /// Makes the last attempts before the actor gives up its lease: first with the whole texts,
+    /// then with cut ones.
     pub(super) async fn write_kept_ends_finally(&mut self) {
         for delay in LAST_RETRY_DELAYS {
             if self.write_kept_ends().await.is_ok() {

@@ -1,5 +1,5 @@
-//! Tracks the state of a turn and computes when its next timeout expires. Pure: it knows events and
-//! instants only.
+//! Tracks the state of a turn and computes when its next timeout expires. Pure: it only handles
+//! events and instants.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -33,12 +33,12 @@ pub struct StateRow {
     pub effect: &'static str,
 }
 
-/// The longest time that a state may last.
+/// How long a state may last.
 #[derive(Clone, Copy, Debug)]
 pub enum StateLimit {
     /// The value of this profile setting.
     Setting { setting: &'static str, default: fn(&TurnTimeouts) -> Duration },
-    /// Until the quota resets; the turn is tried again after `at_most`.
+    /// Until the quota resets; the turn is retried after `at_most`.
     UntilReset { at_most: Duration },
 }
 
@@ -81,13 +81,13 @@ const COMPACTING: TimedState =
     TimedState::new("compacting", "compaction_timeout", |t| t.compaction);
 const BACKGROUND: TimedState =
     TimedState::new("background work", "background_grace", |t| t.background);
-/// The limit of a whole segment.
+/// The limit on a whole segment.
 const SEGMENT: TimedState =
     TimedState::new("any but awaiting and parked", "timeout", |t| t.timeout);
 
 const FAILED: &str = "failed (`timeout`)";
 
-/// Every state with its timeout; printed in `docs/turn-states.md`.
+/// All states and their timeouts, as printed in `docs/turn-states.md`.
 pub static STATE_TABLE: &[StateRow] = &[
     STARTING.row(FAILED),
     WAITING_FOR_MODEL.row(FAILED),
@@ -133,7 +133,7 @@ impl fmt::Display for WatchdogState {
     }
 }
 
-/// The timeout of a state: expired, or the next to expire.
+/// The timeout of a state, either expired or next to expire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StateTimeout {
     pub(super) state: WatchdogState,
@@ -152,23 +152,23 @@ impl fmt::Display for StateTimeout {
 pub(super) struct Watchdog {
     timeouts: TurnTimeouts,
     state: WatchdogState,
-    /// The time at which the timeout of the current state started.
+    /// When the timeout of the current state started.
     since: Instant,
     /// Running tool calls, oldest first.
     tools: Vec<(ToolId, Arc<str>, Instant)>,
-    /// The time at which the segment started, moved forward by the time the turn was paused.
+    /// When the segment started, shifted by the time that the turn was paused.
     cap_started_at: Instant,
-    /// Start of the current pause: the turn waits for a person or a caller's tool. `paused_for` has
-    /// the length of the earlier pauses.
+    /// Start of the current pause, while the turn waits for a person or a caller's tool.
+    /// `paused_for` is the total of the earlier pauses.
     paused_since: Option<Instant>,
     paused_for: Duration,
-    /// The time at which the oldest pending approval was requested.
+    /// When the oldest pending approval was requested.
     oldest_approval: Option<Instant>,
-    /// Number of caller's tools whose results are awaited.
+    /// Number of the caller's tools whose results are pending.
     caller_tools: usize,
-    /// The time of the agent's first retry to reach its model.
+    /// When the agent first retried to reach its model.
     retrying_since: Option<Instant>,
-    /// The last attempt produced a block or a tool call.
+    /// Whether the last attempt produced a block or a tool call.
     made_progress: bool,
 }
 
@@ -219,8 +219,8 @@ impl Watchdog {
                 self.tools.retain(|(id, ..)| *id != result.id);
                 WatchdogState::QuietAfterTool
             }
-            // A sign of life, but no progress: the state stays. Its timeout starts anew, unless it
-            // limits the whole state.
+            // A sign of life, but no progress: the state stays the same. Its timeout restarts,
+            // unless it limits the whole state.
             EventKind::Usage(_) | EventKind::Notice(_) | EventKind::Native { .. } => {
                 if self.counts_silence() {
                     self.since = now;
@@ -243,8 +243,8 @@ impl Watchdog {
                 WatchdogState::AwaitingToolResult
             }
         };
-        // All retries in a row share one timeout that starts with the first of them. It also goes
-        // on when an attempt streamed a part of an answer that was then withdrawn.
+        // Consecutive retries share one timeout, which starts with the first retry. It keeps
+        // running even if an attempt streamed part of an answer that was then withdrawn.
         if next == WatchdogState::Retrying && std::mem::take(&mut self.made_progress) {
             self.retrying_since = None;
         }
@@ -256,7 +256,7 @@ impl Watchdog {
         }
     }
 
-    /// Updates the time at which the oldest pending approval was requested.
+    /// Sets when the oldest pending approval was requested.
     pub(super) fn set_oldest_approval(&mut self, oldest: Option<Instant>, now: Instant) {
         self.oldest_approval = oldest;
         self.enter(WatchdogState::WaitingForModel, now);
@@ -271,12 +271,12 @@ impl Watchdog {
         self.caller_tools > 0
     }
 
-    /// Total time the segment was paused; `None` while it is paused.
+    /// Returns how long the segment was paused in total, or `None` while it is paused.
     pub(super) fn total_pause(&self) -> Option<Duration> {
         self.paused_since.is_none().then_some(self.paused_for)
     }
 
-    /// Returns the timeout that expires next, and when.
+    /// Returns the timeout that expires next, and when it does.
     pub(super) fn next_timeout(&self) -> (Instant, StateTimeout) {
         let state = self.timeout_in(self.state.timed());
         let segment = self.timeout_in(SEGMENT);
@@ -294,7 +294,8 @@ impl Watchdog {
         StateTimeout { state: self.state.clone(), setting: limit.setting, after }
     }
 
-    /// Silence timeouts restart with every sign of life; the others limit a whole state.
+    /// Returns whether the current timeout limits silence: it restarts with every sign of life. The
+    /// other timeouts limit a whole state.
     fn counts_silence(&self) -> bool {
         matches!(
             self.state,
@@ -317,11 +318,12 @@ impl Watchdog {
         } else if self.caller_tools > 0 {
             next = WatchdogState::AwaitingToolResult;
         } else if let Some((_, name, started)) = self.tools.first() {
-            // While a tool runs, its timeout counts from its start, whatever other events arrive.
+            // The timeout of a running tool counts from the tool's start, whatever other events
+            // arrive.
             next = WatchdogState::RunningTool(Arc::clone(name));
             since = *started;
         }
-        // The wait keeps its start: neither further calls nor other events extend it.
+        // The wait keeps its start time: neither further calls nor other events extend it.
         if next == self.state && next == WatchdogState::AwaitingToolResult {
             return;
         }
@@ -333,7 +335,7 @@ impl Watchdog {
                 self.cap_started_at += now - paused_at;
                 self.paused_for += now - paused_at;
                 self.paused_since = None;
-                // A tool did not run while it waited for its approval.
+                // A tool did not run while it was waiting for its approval.
                 for (_, _, started) in &mut self.tools {
                     *started += now - paused_at.max(*started);
                 }

@@ -1,4 +1,4 @@
-//! Approvals: questions that block an agent until they are decided.
+//! Approvals: questions that block an agent until somebody decides them.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use super::{
     ToolPattern, TurnId,
 };
 
-/// A request of an agent, before the engine has checked it against the rules.
+/// An agent's request before the engine has checked it against the rules.
 #[derive(Clone, Debug)]
 pub struct ApprovalRequest {
-    /// The agent's own id of the request; the decision is sent back with it.
+    /// The agent's own id for the request; the decision is sent back with it.
     pub key: Arc<str>,
     pub stage: ApprovalStage,
     pub kind: ApprovalKind,
     pub tool_id: Option<ToolId>,
     pub tool_name: Arc<str>,
     pub class: ToolClass,
-    /// The text that patterns with a subject are matched against when the call has neither paths
-    /// nor a command: a URL, a host, an argument.
+    /// The text that a pattern's subject is matched against if the call has neither paths nor a command: a
+    /// URL, a host, an argument.
     pub subject: Option<Arc<str>>,
     pub access: ToolAccess,
-    /// The changes of files that the call makes, for the diff that people decide by.
+    /// The file changes that the call makes, for the diff on which people base their decision.
     pub edits: Vec<FileEdit>,
-    /// Wider rules that the agent proposes. A person sees each as a choice of its own.
+    /// Wider rules that the agent proposes. Each is shown to the person as a separate choice.
     pub suggestions: Vec<ToolPattern>,
     /// One line for people; never empty.
     pub title: Arc<str>,
@@ -43,17 +43,17 @@ pub struct Approval {
     pub tool_name: Arc<str>,
     pub title: Arc<str>,
     pub detail: Arc<str>,
-    /// A unified diff of the changes; lines that begin with `\` name the changes that are not
-    /// shown. `None`: the call changes no file, or the agent does not state the change.
+    /// A unified diff of the changes. Lines that begin with `\` name changes that are not shown. `None` if
+    /// the call changes no file, or the agent does not state the change.
     pub diff: Option<Arc<str>>,
-    /// The texts of the rules that a person can grant with `session` and `always`: first exactly this
-    /// call, then the wider ones that the agent suggests. Empty for a question.
+    /// The texts of the rules that a person can grant with `session` and `always`: first exactly this call,
+    /// then the wider rules suggested by the agent. Empty for a question.
     pub rules: Vec<Arc<str>>,
     /// After this time the approval counts as denied.
     pub expires_at: Timestamp,
 }
 
-/// An approval as the store keeps it, for lists and for the audit.
+/// An approval as stored, for lists and for the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalRecord {
     pub approval: Approval,
@@ -80,7 +80,7 @@ impl ApprovalKind {
         }
     }
 
-    /// The verdicts that apply to this kind.
+    /// Returns the verdicts that apply to this kind.
     pub const fn choices(&self) -> &'static [Verdict] {
         match self {
             Self::Tool => &Verdict::ALL,
@@ -107,10 +107,10 @@ pub struct QuestionOption {
 pub enum Verdict {
     /// Allow this call.
     Once,
-    /// Allow this call, and what the chosen rule covers for the rest of the session.
+    /// Allow this call, and whatever the chosen rule covers for the rest of the session.
     Session,
-    /// Allow this call, and what the chosen rule covers in this and later sessions of the profile in
-    /// this directory.
+    /// Allow this call, and whatever the chosen rule covers in this and later sessions of the profile in this
+    /// directory.
     Always,
     /// Deny; the agent continues without the call.
     Deny,
@@ -147,9 +147,9 @@ pub struct Decision {
     /// Sent to the agent with a denial.
     pub note: Option<Arc<str>>,
     pub answers: Vec<QuestionAnswer>,
-    /// The text of the rule to grant, one of those that the approval offers. `None`: the first one.
+    /// The text of the rule to grant, one of those that the approval offers. `None` means the first one.
     pub rule: Option<Arc<str>>,
-    /// The decider: `owner`, `rule`, `nobody` …
+    /// Who decided: `owner`, `rule`, `nobody` …
     pub by: Arc<str>,
 }
 
@@ -172,7 +172,7 @@ pub struct QuestionAnswer {
     pub answer: Arc<str>,
 }
 
-/// The end of an approval, as viewers see it.
+/// The end of an approval, as shown to viewers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolution {
     pub id: ApprovalId,

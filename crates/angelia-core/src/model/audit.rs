@@ -1,31 +1,31 @@
-//! The audit: a log of decisions, changes, deletions and exposures, each with its actor and time.
+//! The audit log: decisions, changes, deletions and exposures, each with its actor and time.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use jiff::Timestamp;
 
-/// One row of the audit. Rows are added and never changed.
+/// One row of the audit log. Rows are only added, never changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditEntry {
     pub at: Timestamp,
     pub actor: AuditActor,
     pub action: AuditAction,
-    /// The thing that was acted on and the change, for a person to read. No secrets.
+    /// What was acted on and how it changed, for people to read. Contains no secrets.
     pub subject: Arc<str>,
 }
 
-/// An entry as the store keeps it.
+/// An entry as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// Counts up by one from 1.
+    /// Consecutive numbers, starting at 1.
     pub number: u64,
     pub entry: AuditEntry,
 }
 
-/// The actor. Written as `terminal`, `browser`, `chat:NAME`, `key:NAME` or `agent:NAME`.
+/// Who acted. Written as `terminal`, `browser`, `chat:NAME`, `key:NAME` or `agent:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AuditActor {
-    /// A process of the owner: a command, or the daemon on the owner's behalf.
+    /// A process of the owner: a command, or the daemon acting for the owner.
     Terminal,
     /// A client with the owner's token.
     Browser,
@@ -38,15 +38,15 @@ pub enum AuditActor {
 pub enum AuditAction {
     /// An approval was decided.
     Decision,
-    /// A key was made or revoked.
+    /// A key was created or revoked.
     Key,
     /// A permission rule was added or removed.
     Rule,
-    /// The configuration of Angelia, or of an agent by Angelia, was changed.
+    /// The configuration of Angelia was changed, or that of an agent by Angelia.
     Configuration,
     Deletion,
     Login,
-    /// Something became reachable for other people or programs.
+    /// Something became accessible to other people or programs.
     Exposure,
     /// A schedule was added, paused, resumed or removed.
     Schedule,

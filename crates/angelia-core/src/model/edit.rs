@@ -1,9 +1,9 @@
-//! The changes that a tool call makes in files, as the agent states them. People decide by a diff
-//! made from them; the permission rules never use them.
+//! The file changes of a tool call, as stated by the agent. They are shown to people as a diff; the
+//! permission rules never use them.
 
 use std::{path::PathBuf, sync::Arc};
 
-/// A change of one file. A relative path is relative to the call's directory.
+/// A change to one file. A relative path is relative to the call's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileEdit {
     pub path: PathBuf,
@@ -12,16 +12,16 @@ pub struct FileEdit {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileChange {
-    /// The file gets this content.
+    /// Replaces the content of the file.
     Write(Arc<str>),
-    /// Text in the file is replaced.
+    /// Replaces text in the file.
     Replace(TextReplacement),
     /// The hunks of a unified diff, made by the agent.
     Patch {
         hunks: Arc<str>,
         moved_to: Option<PathBuf>,
     },
-    /// A cell of a notebook changes.
+    /// Changes a cell of a notebook.
     Cell {
         id: Option<Arc<str>>,
         change: CellChange,
@@ -40,7 +40,7 @@ pub struct TextReplacement {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CellChange {
     Replace(Arc<str>),
-    /// A new cell after the one that is named.
+    /// A new cell after the named one.
     Insert(Arc<str>),
     Delete,
 }

@@ -29,13 +29,13 @@ pub struct TurnEvent {
 #[derive(Clone, Debug)]
 pub enum EventKind {
     Started(AgentStart),
-    /// A piece of a block while it is written; provisional.
+    /// A provisional piece of a block that is still being written.
     Delta {
         block: BlockId,
         channel: TextChannel,
         text: Arc<str>,
     },
-    /// The complete block; authoritative. An empty text withdraws the block.
+    /// The complete, authoritative block. An empty text withdraws the block.
     Block {
         block: BlockId,
         channel: TextChannel,
@@ -48,7 +48,7 @@ pub enum EventKind {
     Resolved(Resolution),
     Usage(Usage),
     Notice(Notice),
-    /// Any other output of the agent, unchanged; never dropped.
+    /// Any other output of the agent, unchanged. Never dropped.
     Native {
         name: Box<str>,
         raw: RawJson,
@@ -57,13 +57,14 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Whether the store keeps the event. Deltas are not stored: their block has the complete text.
+    /// Returns whether the store keeps the event. Deltas are not stored, because their block has
+    /// the complete text.
     pub const fn is_stored(&self) -> bool {
         !matches!(self, Self::Delta { .. })
     }
 
-    /// Whether the event must be committed before it is shown: people act on it, so a crash must
-    /// not take it back.
+    /// Returns whether the event must be committed before it is shown. People act on such an event,
+    /// so a crash must not undo it.
     pub const fn must_commit_first(&self) -> bool {
         matches!(self, Self::Approval(_) | Self::Resolved(_) | Self::Finished(_))
     }
@@ -84,16 +85,16 @@ impl TextChannel {
     }
 }
 
-/// The agent and the model with which a turn has started.
+/// The agent and the model with which a turn started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentStart {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
     pub model: Option<Arc<str>>,
     pub native_session_id: Option<NativeSessionId>,
-    /// The agent continues an earlier conversation of its own.
+    /// Whether the agent continues an earlier conversation of its own.
     pub resumed: bool,
-    /// The process was already running when the turn arrived.
+    /// Whether the process was already running when the turn arrived.
     pub warm: bool,
 }
 
@@ -132,7 +133,7 @@ pub struct Notice {
     /// Stable identifier for programs: `retrying`, `rate_limited`, `compacting`, `declined` …
     pub code: Arc<str>,
     pub text: Arc<str>,
-    /// The same in fields, for programs: a JSON object.
+    /// The same information in fields, for programs: a JSON object.
     pub detail: Option<RawJson>,
 }
 

@@ -1,4 +1,4 @@
-//! The cause of a failed turn, in terms that every frontend can map to its own codes.
+//! The cause of a failed turn, in terms that every frontend can map to its own error codes.
 
 use std::{sync::Arc, time::Duration};
 

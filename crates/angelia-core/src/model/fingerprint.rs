@@ -1,5 +1,5 @@
 //! Fingerprint of a launch: one hash per named component, so that the log can name the component
-//! that kept a process from being reused.
+//! that prevented a process from being reused.
 
 use sha2::{Digest, Sha256};
 
@@ -65,7 +65,7 @@ impl LaunchFingerprint {
         self
     }
 
-    /// Removes components, for warm processes that get them only when they are taken for a session.
+    /// Removes components, for warm processes that get them only when a session takes the process.
     #[must_use]
     pub fn without(mut self, names: &[&str]) -> Self {
         self.components.retain(|(name, _)| !names.contains(name));
@@ -87,7 +87,7 @@ impl LaunchFingerprint {
             .find(|name| named(self, name) != named(other, name))
     }
 
-    /// One hash over all components, in hexadecimal.
+    /// Returns one hash over all components, in hexadecimal.
     pub fn sha256(&self) -> String {
         let mut hasher = Sha256::new();
         for (name, hash) in &self.components {
@@ -97,8 +97,8 @@ impl LaunchFingerprint {
         format!("{:x}", hasher.finalize())
     }
 
-    /// Adds the settings of our own loop. Agents that are programs leave them at their defaults, so
-    /// their fingerprints have no such components.
+    /// Adds the settings of the built-in loop. Agents that are programs leave them at their
+    /// defaults, so their fingerprints have no such components.
     fn add_native(&mut self, native: &NativeSettings) {
         let default = NativeSettings::default();
         let requests =
@@ -146,7 +146,8 @@ impl LaunchFingerprint {
     fn add<'a>(&mut self, name: &'static str, parts: impl IntoIterator<Item = &'a [u8]>) {
         let mut hasher = Sha256::new();
         for part in parts {
-            // The length prefix keeps different lists of parts from hashing alike.
+            // Prefix each part with its length, so that different lists of parts cannot produce the
+            // same bytes.
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
         }

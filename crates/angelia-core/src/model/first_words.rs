@@ -1,8 +1,8 @@
-//! The first words of a person in an input, by which people recognise a conversation.
+//! The first words that a person wrote in an input, by which people recognise a conversation.
 
 use super::Content;
 
-/// The most characters that are kept.
+/// Maximum number of characters kept.
 const MAX_CHARS: usize = 200;
 
 /// Shown for an input that is only an image.
@@ -39,7 +39,8 @@ fn injected_block(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('<')?;
     let name_end = inside.find(|c: char| !(c.is_ascii_alphanumeric() || "-_".contains(c)))?;
     let name = &inside[..name_end];
-    // Two words, or ours: a person may begin with an HTML tag, which is one word.
+    // The tag's name has two words, or is our own `stdin`. A person may begin with an HTML tag,
+    // whose name is one word.
     if !(name == "stdin" || name.contains(['-', '_'])) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Grants: permissions that a person gave for a session or for good.
+//! Grants: permissions that a person gave for a session or permanently.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -7,10 +7,10 @@ use uuid::Uuid;
 
 use super::ToolPattern;
 
-/// The permission that a grant gives. A person sees this text before granting it.
+/// What a grant permits. A person sees this text before granting it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GrantRule {
-    /// The same call again: the tool, and everything it touches.
+    /// The same call again: the same tool, and everything it touches.
     Exact { tool: Arc<str>, subject: Arc<str> },
     /// Every call that the pattern covers.
     Pattern(ToolPattern),

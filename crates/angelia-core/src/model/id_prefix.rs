@@ -1,4 +1,4 @@
-//! The prefix of an id, which names a record as long as no other id has the same prefix.
+//! The prefix of an id, which identifies a record as long as no other id has the same prefix.
 
 use uuid::Uuid;
 
@@ -14,11 +14,11 @@ pub struct IdPrefix {
 }
 
 impl IdPrefix {
-    /// The fewest digits that a person may type.
+    /// Minimum number of digits that a person must type.
     pub const MIN_DIGITS: usize = 4;
 
-    /// Reads the prefix of an id, with or without its hyphens. Returns `None` if the text is not
-    /// one.
+    /// Parses the prefix of an id, with or without hyphens. Returns `None` if the text is not a
+    /// prefix.
     pub fn parse(text: &str) -> Option<Self> {
         let mut prefix = Self { digits: 0, bits: 0 };
         for char in text.chars().filter(|char| *char != '-') {
@@ -35,13 +35,12 @@ impl IdPrefix {
         Self { digits, bits: id.as_u128() & !Self::free_bits(digits) }
     }
 
-    /// The smallest and the greatest id with this prefix.
+    /// Returns the smallest and the largest id with this prefix.
     pub fn range(self) -> (Uuid, Uuid) {
         let last = self.bits | Self::free_bits(self.digits);
         (Uuid::from_u128(self.bits), Uuid::from_u128(last))
     }
 
-    /// The number of digits.
     pub const fn digits(self) -> usize {
         self.digits
     }
@@ -51,7 +50,7 @@ impl IdPrefix {
     }
 }
 
-/// Returns the first digits of an id as it is written, with hyphens.
+/// Returns the first digits of an id in its written form, with hyphens.
 pub fn write_id_start(id: Uuid, digits: usize) -> String {
     let mut left = digits;
     let text = id.hyphenated().to_string();

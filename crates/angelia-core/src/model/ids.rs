@@ -11,7 +11,7 @@ macro_rules! uuid_id {
         pub struct $name(Uuid);
 
         impl $name {
-            /// Wraps a UUID made by the [`Clock`](crate::ports::Clock).
+            /// Wraps a UUID created by the [`Clock`](crate::ports::Clock).
             pub const fn from_uuid(uuid: Uuid) -> Self {
                 Self(uuid)
             }
@@ -52,11 +52,11 @@ uuid_id! {
     TurnId
 }
 uuid_id! {
-    /// An approval: a question that blocks an agent until somebody entitled decides.
+    /// An approval: a question that blocks an agent until an entitled person decides.
     ApprovalId
 }
 uuid_id! {
-    /// A schedule: turns that begin by themselves.
+    /// A schedule: turns that start on their own.
     ScheduleId
 }
 uuid_id! {
@@ -104,10 +104,10 @@ macro_rules! text_id {
 }
 
 text_id! {
-    /// The agent's own id of a conversation, used to resume it.
+    /// The agent's own id for a conversation, used to resume it.
     NativeSessionId
 }
 text_id! {
-    /// The agent's own id of a tool call.
+    /// The agent's own id for a tool call.
     ToolId
 }

@@ -1,4 +1,4 @@
-//! The limits of a turn: timeouts for an agent that hangs, budgets for time, tools and cost.
+//! The limits of a turn: timeouts for a hanging agent, and budgets for time, tools and cost.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ pub struct TurnTimeouts {
     pub compaction: Duration,
     /// For work that continues after the answer.
     pub background: Duration,
-    /// After this time an approval counts as denied.
+    /// An approval counts as denied after this time.
     pub approval: Duration,
-    /// After this time a process that waits for a caller's tool is released.
+    /// A process that waits for a caller's tool is released after this time.
     pub caller_tool: Duration,
 }
 
@@ -40,8 +40,8 @@ impl Default for TurnTimeouts {
     }
 }
 
-/// The budgets of a turn: time and tool calls per segment, cost in all. When one is used up, the
-/// turn ends as `partial` with the answer so far.
+/// The budgets of a turn: time and tool calls per segment, cost in total. When a budget is used up,
+/// the turn ends as `partial` with the answer so far.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budgets {
     pub time: Option<Duration>,

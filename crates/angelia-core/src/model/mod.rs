@@ -78,5 +78,5 @@ pub use turn::{
 pub use usage::{ContextWindow, TokenPrice, Usage};
 pub use usage_totals::{ColdReason, ColdStart, UsageBucket, UsageGroup, UsageQuery, UsageTotals};
 
-/// JSON text of the agent, byte for byte, shared without copying.
+/// JSON text from the agent, byte for byte, shared without copying.
 pub type RawJson = std::sync::Arc<serde_json::value::RawValue>;

@@ -1,4 +1,4 @@
-//! The settings of a session on our own loop. Agents that are programs leave them at their defaults.
+//! The settings of a session on the built-in loop. Agents that are programs leave them at their defaults.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -6,24 +6,24 @@ use super::SessionId;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NativeSettings {
-    /// The models that are asked when the session's own cannot answer, as `PROVIDER/MODEL`, in this
-    /// order.
+    /// The models to try, in this order, when the session's own model cannot answer, as `PROVIDER/MODEL`.
     pub fallback: Vec<Arc<str>>,
-    /// The number of requests of a turn; then one more asks for an answer without tools.
+    /// Maximum number of requests in a turn. One more request then asks for an answer without tools.
     pub max_iterations: u32,
-    /// Tokens of one answer; `None`: the model's own limit.
+    /// Maximum number of tokens in one answer; `None` for the model's own limit.
     pub max_output_tokens: Option<u64>,
-    /// `None`: the model's own default.
+    /// `None` for the model's own default.
     pub reasoning: Option<ReasoningEffort>,
     pub sandbox: SandboxMode,
-    /// Paths that commands in the sandbox may read besides the system and the working directory.
+    /// Paths that sandboxed commands may read, besides the system and the working directory.
     pub sandbox_read: Vec<PathBuf>,
-    /// Paths that commands in the sandbox may write besides the working directory.
+    /// Paths that sandboxed commands may write, besides the working directory.
     pub sandbox_write: Vec<PathBuf>,
-    /// Commands in the sandbox may use TCP.
+    /// Whether sandboxed commands may use TCP.
     pub network: bool,
     pub memory: MemoryUse,
-    /// The session that this one reviews: it sends the same prefix, and only memory and skills can be used.
+    /// The session that this one reviews. Such a session sends the same prefix, and can use only memory and
+    /// skills.
     pub reviews: Option<SessionId>,
     pub compaction: CompactionSettings,
 }
@@ -46,14 +46,14 @@ impl Default for NativeSettings {
     }
 }
 
-/// Whether agents remember something from session to session. The later, the more.
+/// Whether agents remember anything from session to session. Later variants allow more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum MemoryUse {
     #[default]
     Off,
-    /// Notes come from the owner's own sessions.
+    /// Only the owner's own sessions add notes.
     FromOwner,
-    /// Notes come also from others: callers with a key, people in chats, messages of the bus.
+    /// Others may add notes too: callers with a key, people in chats, bus messages.
     FromAny,
 }
 
@@ -67,12 +67,12 @@ impl MemoryUse {
     }
 }
 
-/// When a conversation is shortened, and what of it stays.
+/// When a conversation is shortened, and which part of it stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CompactionSettings {
-    /// How full the usable part of the window may become, in thousandths.
+    /// How full the usable part of the context window may become, in thousandths.
     pub at_permille: u16,
-    /// How many messages at the beginning stay as they are.
+    /// Number of messages at the beginning that stay unchanged.
     pub protect_first_n: u32,
     pub on_summary_failure: SummaryFailurePolicy,
 }
@@ -90,10 +90,10 @@ impl Default for CompactionSettings {
 /// What happens to a conversation that cannot be summarised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SummaryFailurePolicy {
-    /// It stays as it is.
+    /// The conversation stays unchanged.
     #[default]
     Abort,
-    /// What the summary would have replaced is left out.
+    /// The messages that the summary would have replaced are dropped.
     Truncate,
 }
 
@@ -108,7 +108,7 @@ impl SummaryFailurePolicy {
     }
 }
 
-/// The amount of thinking that the model should do.
+/// How much the model should think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReasoningEffort {
     Off,
@@ -136,15 +136,15 @@ impl ReasoningEffort {
     }
 }
 
-/// The mechanism that limits the commands of a model.
+/// The mechanism that restricts the commands of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SandboxMode {
-    /// Landlock, or a person is asked about every command.
+    /// Landlock; where it is unavailable, a person is asked about every command.
     #[default]
     Auto,
-    /// Landlock, or nothing runs.
+    /// Landlock; where it is unavailable, no command runs.
     Landlock,
-    /// Commands run with all rights of the owner.
+    /// Commands run with all of the owner's rights.
     Off,
 }
 

@@ -9,10 +9,9 @@ use super::{Failure, Usage};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub status: TurnStatus,
-    /// The answer; of a failed or partial turn, the part that exists.
+    /// The answer; for a failed or partial turn, the part that exists.
     pub text: Arc<str>,
-    /// The reason for the end, in a few words: `end_turn`, `budget_seconds`, `interrupted by owner`
-    /// …
+    /// Why the turn ended, in a few words: `end_turn`, `budget_seconds`, `interrupted by owner` …
     pub reason: Arc<str>,
     pub usage: Usage,
 }
@@ -20,7 +19,7 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TurnStatus {
     Completed,
-    /// A budget ended the turn; the text is usable.
+    /// A budget ended the turn, but the text is usable.
     Partial,
     Interrupted,
     Failed(Failure),

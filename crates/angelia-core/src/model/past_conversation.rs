@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::{BlockId, Content, EventKind, NativeSessionId, TextChannel};
 
-/// A conversation that an agent's own program keeps, as lists show it.
+/// A conversation kept by an agent's own program, as shown in lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PastConversation {
     pub id: NativeSessionId,
@@ -16,7 +16,7 @@ pub struct PastConversation {
     pub first_words: Option<Arc<str>>,
 }
 
-/// One input of such a conversation, and the agent's answer and actions.
+/// One input of such a conversation, with the agent's answer and actions.
 #[derive(Clone, Debug)]
 pub struct PastTurn {
     pub input: Vec<Content>,
@@ -31,7 +31,7 @@ impl PastTurn {
         Self { input, started_at: at, ended_at: at, events: Vec::new() }
     }
 
-    /// Appends a text as a block of its own.
+    /// Appends a text as a separate block.
     pub fn push_text(&mut self, channel: TextChannel, text: &str) {
         if text.trim().is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! The permission settings of a profile: a level, and patterns that name tools. `permission`
-//! applies them.
+//! The permission settings of a profile: a level, and patterns that match tools. The `permission`
+//! module applies them.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -8,7 +8,7 @@ pub struct Permissions {
     pub level: PermissionLevel,
     /// Allowed without asking.
     pub allowed: Vec<ToolPattern>,
-    /// Denied; wins over everything else.
+    /// Denied. Overrides everything else.
     pub disallowed: Vec<ToolPattern>,
 }
 
@@ -57,10 +57,10 @@ impl ToolPattern {
         self.subject.as_deref()
     }
 
-    /// Whether this pattern matches everything that `other` matches. `false` if that is not
-    /// obvious.
+    /// Returns whether this pattern obviously matches everything that `other` matches. May return
+    /// `false` in less obvious cases.
     pub fn includes(&self, other: &Self) -> bool {
-        // `other` is matched as plain text: a `*` in it is matched only by a `*` in ours.
+        // Match `other` as plain text, so that only a `*` in ours matches a `*` in it.
         let subject = match (&self.subject, &other.subject) {
             (None, _) => true,
             (Some(_), None) => false,
@@ -70,8 +70,8 @@ impl ToolPattern {
     }
 }
 
-/// Matches a whole text against a pattern with `*`. Greedy, without backtracking over more than one
-/// star.
+/// Matches a whole text against a pattern with `*`. Takes the first match of each part, without
+/// backtracking.
 pub(crate) fn glob_matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(first) = parts.next() else {
@@ -117,9 +117,9 @@ impl FromStr for ToolPattern {
             None => (text, None),
             Some((tool, rest)) => {
                 let subject = rest.strip_suffix(')').ok_or_else(bad)?;
-                // `git:*`, as users of some agents write it, means `git` followed by anything. Only
-                // one `:*` is converted: a pattern that is printed must parse to the same pattern,
-                // never a wider one.
+                // Users of some agents write `git:*` for `git` followed by anything. Only one `:*`
+                // is converted, because a printed pattern must parse to the same pattern and never
+                // to a wider one.
                 let subject = match subject.strip_suffix(":*") {
                     Some(prefix) if !prefix.ends_with(':') => format!("{prefix}*"),
                     _ => subject.to_owned(),

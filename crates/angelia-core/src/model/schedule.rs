@@ -1,4 +1,4 @@
-//! Schedules: turns that begin by themselves, at set times or when files change.
+//! Schedules: turns that start on their own, at set times or when files change.
 
 mod trigger;
 
@@ -15,23 +15,22 @@ pub struct ScheduleRecord {
     pub trigger: Trigger,
     pub prompt: Arc<str>,
     pub profile: Option<Arc<str>>,
-    /// The session that every occurrence continues: its name, or its id. `None`: each occurrence
-    /// has a session of its own.
+    /// The name or id of the session that every occurrence continues. `None` if each occurrence
+    /// gets its own session.
     pub session: Option<Arc<str>>,
-    /// The directory that was asked for; wins over the profile's.
+    /// The requested directory, which overrides the profile's.
     pub cwd: Option<PathBuf>,
-    /// The directory of the person who created the schedule, for a profile without a directory.
+    /// The directory of the person who created the schedule, used if the profile has none.
     pub caller_cwd: Option<PathBuf>,
-    /// The channel or the endpoint that gets the result.
+    /// The channel or endpoint that receives the result.
     pub to: Option<Arc<str>>,
     pub missed: MissedPolicy,
     pub overlap: OverlapPolicy,
     pub paused: bool,
     pub created_at: Timestamp,
-    /// The time at which it was created or last resumed. Earlier occurrences do not count.
+    /// When the schedule was created or last resumed. Earlier occurrences do not count.
     pub active_since: Timestamp,
-    /// The first occurrence that is not claimed. `None`: none is left, or the schedule watches
-    /// files.
+    /// The first unclaimed occurrence. `None` if none is left, or if the schedule watches files.
     pub next_at: Option<Timestamp>,
 }
 
@@ -47,11 +46,11 @@ impl ScheduleRecord {
     }
 }
 
-/// The treatment of occurrences that came due while no daemon ran.
+/// What happens to occurrences that came due while no daemon was running.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedPolicy {
     Skip,
-    /// One turn runs for all of them.
+    /// A single turn runs for all of them.
     #[default]
     RunOnce,
 }
@@ -67,12 +66,12 @@ impl MissedPolicy {
     }
 }
 
-/// The treatment of an occurrence that comes due while the turn of an earlier one still runs.
+/// What happens to an occurrence that comes due while the turn of an earlier one still runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverlapPolicy {
     #[default]
     Skip,
-    /// One turn runs afterwards, however many occurrences come in the meantime.
+    /// A single turn runs afterwards, however many occurrences came due in the meantime.
     Queue,
 }
 
@@ -90,22 +89,22 @@ impl OverlapPolicy {
 /// One time at which a schedule was due, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occurrence {
-    /// Identifies the occurrence: a schedule has one for each time.
+    /// Identifies the occurrence: a schedule has at most one per time.
     pub due_at: Timestamp,
     pub claimed_at: Timestamp,
     pub ended_at: Option<Timestamp>,
-    /// The first of the missed times that this one stands for.
+    /// The first of the missed times that this occurrence stands for.
     pub missed_since: Option<Timestamp>,
-    /// The number of occurrences that were skipped while its turn ran.
+    /// Number of occurrences skipped while this one's turn ran.
     pub skipped: u32,
     pub turn: Option<TurnId>,
     pub status: OccurrenceStatus,
-    /// The reason why the turn did not run, or why its result did not arrive.
+    /// Why the turn did not run, or why its result did not arrive.
     pub note: Option<Arc<str>>,
 }
 
 impl Occurrence {
-    /// An occurrence that has just been claimed.
+    /// Returns an occurrence that has just been claimed.
     pub const fn new(due_at: Timestamp, claimed_at: Timestamp) -> Self {
         Self {
             due_at,
@@ -126,11 +125,11 @@ impl Occurrence {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OccurrenceStatus {
-    /// Claimed; its turn is not recorded yet.
+    /// Claimed, but its turn is not recorded yet.
     Starting,
     Running,
     Missed,
-    /// The status of its turn; `failed` also if the turn could not start.
+    /// The status of its turn; also `failed` if the turn could not start.
     Ended(Arc<str>),
 }
 

@@ -1,4 +1,4 @@
-//! Full-text search over conversations: ignores case, in any script.
+//! Full-text search over conversations, case-insensitive in any script.
 
 use std::ops::Range;
 
@@ -6,9 +6,9 @@ use jiff::Timestamp;
 
 use super::{SessionId, TurnId};
 
-/// An excerpt has about this many characters.
+/// Maximum number of characters in an excerpt, not counting the ellipses.
 const EXCERPT_CHARS: usize = 160;
-/// The number of characters before the first match.
+/// Number of characters shown before the first match.
 const EXCERPT_LEAD_CHARS: usize = 30;
 
 /// The words to search for: a text matches if it contains all of them.
@@ -19,18 +19,18 @@ pub struct SearchTerms(Vec<SearchTerm>);
 struct SearchTerm {
     word: String,
     folded: Vec<char>,
-    /// No character has another case, so bytes can be compared.
+    /// Whether no character has another case, so that bytes can be compared.
     is_caseless: bool,
 }
 
 impl SearchTerms {
-    /// Splits a text into words; `None` if there are none.
+    /// Splits a text into words. Returns `None` if there are none.
     pub fn parse(text: &str) -> Option<Self> {
         let terms: Vec<_> = text.split_whitespace().map(SearchTerm::new).collect();
         (!terms.is_empty()).then_some(Self(terms))
     }
 
-    /// The words as they were typed.
+    /// Returns the words as they were typed.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|term| term.word.as_str())
     }
@@ -90,7 +90,7 @@ fn fold(text: &str) -> Vec<char> {
     text.chars().map(fold_char).collect()
 }
 
-/// Lower case, one character for one, so that positions stay the same.
+/// Converts to lower case, one character for one character, so that positions stay the same.
 fn fold_char(char: char) -> char {
     if char.is_ascii() {
         return char.to_ascii_lowercase();
@@ -107,7 +107,7 @@ fn find(text: &[char], word: &[char], from: usize) -> Option<usize> {
     rest.windows(word.len()).position(|window| window == word).map(|at| from + at)
 }
 
-/// A part of a text, with the positions of the words in it.
+/// A part of a text, with the positions of the matching words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excerpt {
     pub text: String,
@@ -148,16 +148,16 @@ impl Speaker {
 #[derive(Clone, Debug)]
 pub struct SearchQuery {
     pub terms: SearchTerms,
-    /// The maximum number of sessions to find.
+    /// Maximum number of sessions to find.
     pub limit: usize,
 }
 
-/// The newest text of a session that matches.
+/// The newest matching text of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchMatch {
     pub session: SessionId,
     pub turn: TurnId,
-    /// The time at which the turn was created.
+    /// When the turn was created.
     pub at: Timestamp,
     pub speaker: Speaker,
     pub excerpt: Excerpt,

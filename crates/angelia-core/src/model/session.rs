@@ -1,4 +1,4 @@
-//! A session as the store keeps it.
+//! A session as stored.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -10,7 +10,7 @@ use super::{NativeSessionId, SessionId, SessionSpec, TurnId};
 pub struct SessionRecord {
     pub id: SessionId,
     pub title: Option<Arc<str>>,
-    /// `None`: the session was created by a version without this field.
+    /// `None` if the session was created by a version without this field.
     pub source: Option<SessionSource>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -20,44 +20,44 @@ pub struct SessionRecord {
     pub native: Option<NativeSessionId>,
     /// The session this one was forked from.
     pub forked_from: Option<SessionId>,
-    /// The last turn of `forked_from` that belongs to this session too; `None` if it had none.
+    /// The last turn of `forked_from` that also belongs to this session; `None` if there was no turn.
     pub forked_after: Option<TurnId>,
-    /// Incremented by every change; `Store::put_session` compares it.
+    /// Incremented with every change and compared by `Store::put_session`.
     pub revision: u64,
 }
 
 impl SessionRecord {
-    /// Whether lists leave the session out.
+    /// Returns whether lists omit the session.
     pub fn is_hidden(&self) -> bool {
         self.source.as_ref().is_some_and(SessionSource::is_hidden)
     }
 }
 
-/// A session with the further fields that lists show.
+/// A session with the additional fields shown in lists.
 #[derive(Clone, Debug)]
 pub struct SessionSummary {
     pub record: SessionRecord,
-    /// The owner's name for it.
+    /// The owner's name for the session.
     pub name: Option<Arc<str>>,
-    /// The first words of the person.
+    /// The first words that the person wrote.
     pub first_words: Option<Arc<str>>,
-    /// `None`: there is no turn yet.
+    /// `None` if there is no turn yet.
     pub newest_turn: Option<LatestTurn>,
     pub turns: u64,
-    /// Of its finished turns, as far as their cost is known.
+    /// Known cost of the finished turns.
     pub cost_usd: Option<f64>,
 }
 
-/// The newest turn of a session, as lists show it.
+/// The newest turn of a session, as shown in lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatestTurn {
     pub id: TurnId,
-    /// A word of [`TurnState::as_str`](super::TurnState::as_str).
+    /// One of the names from [`TurnState::as_str`](super::TurnState::as_str).
     pub status: Arc<str>,
     pub created_at: Timestamp,
 }
 
-/// The frontend through which a session was begun.
+/// Where a session was started.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SessionSource {
     /// A command of the owner: `run`, `chat`.
@@ -68,9 +68,9 @@ pub enum SessionSource {
     Key(Arc<str>),
     /// A message to this endpoint of the bus.
     Bus(Arc<str>),
-    /// A message in this channel.
+    /// A message in this chat channel.
     Chat(Arc<str>),
-    /// A webhook of this name.
+    /// The webhook of this name.
     Hook(Arc<str>),
     /// An editor, over ACP.
     Editor,
@@ -79,20 +79,20 @@ pub enum SessionSource {
     /// An agent that delegated work.
     Agent,
     Schedule,
-    /// A review of the session with this id. Lists do not show it.
+    /// A review of the session with this id. Lists omit it.
     Review(Arc<str>),
-    /// The terminal program of this executor, whose conversation was adopted.
+    /// The terminal program of this executor, from which the conversation was adopted.
     Adopted(Arc<str>),
 }
 
 impl SessionSource {
-    /// Whether lists leave such a session out.
+    /// Returns whether lists omit sessions from this source.
     pub const fn is_hidden(&self) -> bool {
         matches!(self, Self::Review(_))
     }
 
-    /// Whether only the owner speaks in such a session. An agent that delegates passes on what others
-    /// may have said to it.
+    /// Returns whether only the owner speaks in sessions from this source. A delegating agent does not count,
+    /// because it may pass on what others have said.
     pub const fn is_owners(&self) -> bool {
         match self {
             Self::Terminal
@@ -100,7 +100,7 @@ impl SessionSource {
             | Self::Editor
             | Self::Bridge
             | Self::Schedule
-            // A session in which others have spoken is not reviewed, unless that may be remembered.
+            // A session in which others have spoken is reviewed only if their words may be remembered.
             | Self::Review(_)
             | Self::Adopted(_) => true,
             Self::Key(_) | Self::Bus(_) | Self::Chat(_) | Self::Hook(_) | Self::Agent => false,
@@ -127,7 +127,7 @@ impl fmt::Display for SessionSource {
     }
 }
 
-/// A text that names no source known to this version.
+/// The text names no source that this version knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown source of a session")]
 pub struct UnknownSource;
@@ -157,8 +157,8 @@ impl FromStr for SessionSource {
     }
 }
 
-/// A name that a client gave to a session: a host's `session_id`, a header, a chat. The scope keeps
-/// the names of different frontends and API keys apart.
+/// A name that a client gave to a session: a host's `session_id`, a header, a chat. The scope separates the
+/// names of different frontends and API keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExternalName {
     pub scope: Arc<str>,
@@ -166,7 +166,7 @@ pub struct ExternalName {
 }
 
 impl ExternalName {
-    /// The scope of the names that the owner gives, which lists show.
+    /// The scope of the names that the owner assigns and that lists show.
     pub const OWNER_SCOPE: &str = "run";
 }
 

@@ -1,5 +1,5 @@
-//! The launch specification: everything that decides how an agent is started. It is stored with the
-//! session, so that a resumed conversation never silently loses a flag, and hashed into the
+//! The launch specification: everything that determines how an agent is started. It is stored with
+//! the session, so that a resumed conversation never silently loses a flag, and hashed into the
 //! [`LaunchFingerprint`](super::LaunchFingerprint), so that a process is reused only where it fits.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -13,43 +13,44 @@ pub struct SessionSpec {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
     pub mode: Mode,
-    /// `None`: the agent's own default, which its first turn reports and which is then fixed. On our
-    /// own loop it is `PROVIDER/MODEL`.
+    /// `None` for the agent's own default; the first turn reports it, and from then on it is fixed.
+    /// On the built-in loop, `PROVIDER/MODEL`.
     pub model: Option<Arc<str>>,
     pub cwd: PathBuf,
-    /// Use the project's hooks, MCP servers and instructions in `cwd`.
+    /// Whether to use the project's hooks, MCP servers and instructions in `cwd`.
     pub trust: bool,
     pub system: SystemPrompt,
-    /// A conversation from another agent or client that the agent starts with.
+    /// A conversation from another agent or client, with which the agent starts.
     pub history: Vec<HistoryMessage>,
-    /// `history` also covers the session's own turns up to this one: the session was relaunched
+    /// The last of the session's own turns that `history` also covers: the session was relaunched
     /// after it.
     pub history_until: Option<TurnId>,
     pub caller_tools: Vec<CallerTool>,
     pub output_schema: Option<RawJson>,
     pub permissions: Permissions,
     pub tools: ToolSet,
-    /// By name, in the form of `mcp_servers` in the configuration.
+    /// By name, in the same form as `mcp_servers` in the configuration.
     pub mcp_servers: BTreeMap<Arc<str>, RawJson>,
-    /// Set in the child process; wins over the scrubbing of its environment.
+    /// Set in the child process, even if its environment is otherwise scrubbed.
     pub env: BTreeMap<Arc<str>, Arc<str>>,
-    /// Names of variables that are passed on from our environment; `*` is allowed at the end.
+    /// Names of variables passed on from our environment; a trailing `*` is allowed.
     pub env_pass: Vec<Arc<str>>,
     pub binary: Option<PathBuf>,
-    /// The whole command line, for agents without a binary of their own name.
+    /// The whole command line, for agents without a dedicated binary.
     pub command: Vec<Arc<str>>,
     pub billing: Billing,
-    /// Keep text that changes from day to day out of the system prompt, so that it stays cached.
+    /// Whether to keep text that changes daily out of the system prompt, so that the prompt stays
+    /// cached.
     pub stable_prompt: bool,
-    /// Continue the agent's own conversation from turn to turn, also after its process has exited.
-    /// If off, every turn starts a new process.
+    /// Whether to continue the agent's own conversation from turn to turn, even after its process
+    /// has exited. If off, every turn starts a new process.
     pub resume: bool,
-    /// Number of processes with this specification to keep started in advance.
+    /// Number of processes with this specification to start in advance.
     pub warm: u32,
     pub timeouts: TurnTimeouts,
     pub budgets: Budgets,
     pub native: NativeSettings,
-    /// `None`: the session is not reviewed.
+    /// `None` if the session is not reviewed.
     pub review: Option<ReviewPlan>,
     /// The specification that takes over when the quota is exhausted.
     pub fallback: Option<Box<SessionSpec>>,
@@ -118,7 +119,7 @@ impl Billing {
 }
 
 impl SessionSpec {
-    /// A minimal specification: everything off, no history.
+    /// Returns a minimal specification: everything off, no history.
     pub fn new(executor: impl Into<Arc<str>>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             profile: "default".into(),

@@ -1,11 +1,10 @@
-//! Tool calls of an agent, as viewers see them.
+//! Tool calls of an agent, as shown to viewers.
 
 use std::sync::Arc;
 
 use super::{RawJson, ToolId};
 
-/// The effect of a tool on the machine. Permissions and renderers use the class, never the tool's
-/// name.
+/// What a tool does to the machine. Permissions and renderers use the class, never the tool's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ToolClass {
     Read,
@@ -44,8 +43,8 @@ pub struct ToolResult {
     pub id: ToolId,
     pub ok: bool,
     pub output: Arc<str>,
-    /// The changes of an edit as a unified diff, if the edit was allowed without asking a person;
-    /// else the approval has the diff. Set by the engine.
+    /// A unified diff of an edit that was allowed without asking a person; otherwise the approval
+    /// has the diff. Set by the engine.
     pub diff: Option<Arc<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! Turns: one input and everything until its outcome.
+//! Turns: one input and everything up to its outcome.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use jiff::Timestamp;
 
 use super::{Content, Outcome, SessionId, TurnId};
 
-/// The account of the owner.
+/// The owner's account.
 pub const OWNER_ACCOUNT: &str = "owner";
 
-/// A turn in the form that an agent gets.
+/// A turn in the form in which an agent gets it.
 #[derive(Clone, Debug)]
 pub struct Turn {
     pub id: TurnId,
@@ -21,32 +21,32 @@ pub struct Turn {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TurnOptions {
     pub origin: TurnOrigin,
-    /// A person can decide approvals. Otherwise they are denied with a notice.
+    /// Whether a person can decide approvals. Otherwise they are denied with a notice.
     pub can_ask: bool,
-    /// The turn is parked until the reset when a quota is exhausted. Otherwise it fails and reports
-    /// the reset time.
+    /// Whether the turn is parked until the reset when a quota is exhausted. Otherwise it fails and
+    /// reports the reset time.
     pub can_park: bool,
-    /// The caller that sent the turn; `None`: the owner.
+    /// The caller that sent the turn; `None` for the owner.
     pub caller: Option<Arc<str>>,
-    /// The account that pays, if it is not the caller's. Work that an agent hands on is charged to
+    /// The account that pays, if it is not the caller's. Work that an agent delegates is charged to
     /// the account that pays for the agent's own turn.
     pub charged_to: Option<Arc<str>>,
-    /// A cost limit of the caller; the lower one of this and the profile's counts.
+    /// The caller's cost limit. The lower of this and the profile's limit applies.
     pub max_cost_usd: Option<f64>,
-    /// Whether the agent must call one of the caller's tools, for executors that support it. Not
-    /// stored: the choice concerns only this turn, and its caller waits for the answer.
+    /// Whether the agent must call one of the caller's tools, for executors that support this. Not
+    /// stored, because the choice concerns only this turn and the caller waits for its answer.
     pub tool_choice: ToolChoice,
-    /// Not recorded either: a turn that compacts runs at once or not at all.
+    /// Not stored either, because a compaction runs at once or not at all.
     pub task: TurnTask,
 }
 
 /// What a turn is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TurnTask {
-    /// Its input is answered.
+    /// Answers its input.
     #[default]
     Answer,
-    /// The agent shortens its conversation. The turn has no input and no answer.
+    /// Has the agent shorten its conversation. The turn has no input and no answer.
     Compact,
 }
 
@@ -61,7 +61,7 @@ pub enum ToolChoice {
 }
 
 impl TurnOptions {
-    /// Options of a turn of the owner, with no person to decide approvals.
+    /// Returns the options of an owner's turn without a person to decide approvals.
     pub const fn new(origin: TurnOrigin) -> Self {
         Self {
             origin,
@@ -75,18 +75,18 @@ impl TurnOptions {
         }
     }
 
-    /// Whether the owner has sent the turn, as far as the turn itself tells.
+    /// Returns whether the owner sent the turn, as far as the turn itself tells.
     pub fn is_owners(&self) -> bool {
         self.account().is_none_or(|account| **account == *OWNER_ACCOUNT)
     }
 
-    /// Returns the account that pays for the turn; `None`: the owner.
+    /// Returns the account that pays for the turn; `None` for the owner.
     pub fn account(&self) -> Option<&Arc<str>> {
         self.charged_to.as_ref().or(self.caller.as_ref())
     }
 }
 
-/// The source of a turn's text, which decides what it may trigger by itself.
+/// Where a turn's text comes from, which decides what the text itself may trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TurnOrigin {
     /// The owner's own terminal: slash commands and file mentions take effect.
@@ -104,7 +104,7 @@ impl TurnOrigin {
     }
 }
 
-/// A turn as the store keeps it.
+/// A turn as stored.
 #[derive(Clone, Debug)]
 pub struct TurnRecord {
     pub id: TurnId,
@@ -122,17 +122,16 @@ impl From<TurnRecord> for Turn {
     }
 }
 
-/// The state of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TurnState {
     Queued,
-    /// Queued by a process that has left it to the next one.
+    /// Queued by a process that left the turn to the next one.
     HandedOver,
     Running,
     AwaitingApproval,
-    /// The agent waits for results of the caller's tools.
+    /// The agent waits for the results of the caller's tools.
     AwaitingToolResult,
-    /// A quota is exhausted; the turn continues by itself at this time.
+    /// A quota is exhausted; the turn resumes automatically at this time.
     Parked {
         resumes_at: Timestamp,
     },

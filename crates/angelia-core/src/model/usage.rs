@@ -9,9 +9,9 @@ pub struct Usage {
     pub cache_read_tokens: u64,
     pub cache_write_tokens: u64,
     pub cost_usd: Option<f64>,
-    /// The payment lane: `subscription`, `api_key`, or the agent's own word.
+    /// How the turn is paid for: `subscription`, `api_key`, or the agent's own term.
     pub lane: Option<Arc<str>>,
-    /// Hash of everything under our control that precedes the conversation; a change explains a
+    /// Hash of everything under our control that precedes the conversation. A change explains a
     /// cold cache.
     pub prefix_sha256: Option<Arc<str>>,
     /// The latest value in this turn; `None` if the agent has not reported it.
@@ -43,16 +43,16 @@ impl TokenPrice {
 /// The fill level of the model's context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextWindow {
-    /// Tokens that are in it now. Not a sum over requests, because each request reads all of them
-    /// again.
+    /// Tokens currently in the window. Not a sum over requests, because each request reads all of
+    /// them again.
     pub used: u64,
-    /// Tokens that fit.
+    /// Maximum number of tokens.
     pub size: u64,
 }
 
 impl ContextWindow {
-    /// Returns `None` if either number is zero: a context in use is never empty, so zero means that
-    /// the agent has not counted.
+    /// Returns the window, or `None` if either number is zero: a context in use is never empty, so
+    /// zero means that the agent did not count.
     pub const fn from_reported(used: u64, size: u64) -> Option<Self> {
         match (used, size) {
             (0, _) | (_, 0) => None,
@@ -62,8 +62,8 @@ impl ContextWindow {
 }
 
 impl Usage {
-    /// Adds the counts of a further segment of the same turn. Labels and the context window come
-    /// from the newer segment.
+    /// Adds the counts of another segment of the same turn. Labels and the context window come from
+    /// the newer segment.
     #[must_use]
     pub fn plus(&self, more: &Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Totals of the usage of turns.
+//! Usage totals of turns.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use jiff::Timestamp;
 
 use super::{SessionId, TurnId, Usage};
 
-/// Selects the turns to add up, and the rows to add them up into.
+/// Selects the turns to add up, and how to group them into rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UsageQuery {
-    /// Only turns that were created at or after this time.
+    /// Only turns created at or after this time.
     pub from: Option<Timestamp>,
-    /// Only turns that were created before this time.
+    /// Only turns created before this time.
     pub to: Option<Timestamp>,
-    /// The value that separates the rows; `None`: one row for all turns.
+    /// What to group the rows by; `None` for one row with all turns.
     pub by: Option<UsageGroup>,
-    /// Splits each row by these periods.
+    /// Splits each row into these periods.
     pub bucket: Option<UsageBucket>,
 }
 
@@ -60,7 +60,7 @@ impl UsageGroup {
     }
 }
 
-/// A period of the local time zone.
+/// A period in the local time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageBucket {
     Hour,
@@ -70,46 +70,45 @@ pub enum UsageBucket {
 /// One row of totals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UsageTotals {
-    /// The value that the row is for: a date, a profile's name, a session's id …; `None` if the turns
-    /// have none, and in a query without groups.
+    /// The value that the row is for: a date, a profile's name, a session's id … `None` if the turns have no
+    /// value, or in a query without groups.
     pub key: Option<Arc<str>>,
-    /// The start of the period, as `2026-11-17T09:00`, local time; only with a bucket.
+    /// The start of the period in local time, as `2026-11-17T09:00`. Set only if the query has a bucket.
     pub start: Option<Arc<str>>,
     pub turns: u64,
     /// Finished turns that found nothing in the model's cache.
     pub cold_starts: u64,
-    /// Only the counts and the cost.
+    /// Only the counts and the cost are set.
     pub usage: Usage,
 }
 
-/// A turn that found nothing in the model's cache, so that its whole prompt was paid for.
+/// A turn that found nothing in the model's cache, so that its whole prompt had to be paid for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColdStart {
     pub turn: TurnId,
-    /// `None`: the session has been deleted.
+    /// `None` if the session has been deleted.
     pub session: Option<SessionId>,
     pub title: Option<Arc<str>>,
     pub at: Timestamp,
     pub profile: Arc<str>,
     pub model: Option<Arc<str>>,
     pub reason: ColdReason,
-    /// Only the counts and the cost.
+    /// Only the counts and the cost are set.
     pub usage: Usage,
 }
 
-/// The shortest prompt that the caches of vendors keep.
+/// Shortest prompt that the vendors' caches keep.
 const MIN_CACHED_TOKENS: u64 = 1024;
 
-/// Why a cache was cold, as far as the turn before it in the same session tells.
+/// Why a cache was cold, judging by the previous turn of the same session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColdReason {
-    /// There was no turn before it.
+    /// There was no previous turn.
     NewSession,
     ModelChanged,
-    /// What precedes the conversation has changed: the version of the agent, its flags, prompt, tools
-    /// or MCP servers.
+    /// What precedes the conversation has changed: the agent's version, flags, prompt, tools or MCP servers.
     PrefixChanged,
-    /// Nothing has changed, so the cache was dropped.
+    /// Nothing has changed, so the vendor must have dropped the cache.
     Expired,
 }
 
@@ -126,8 +125,8 @@ impl ColdReason {
         }
     }
 
-    /// Returns why a turn was cold, or `None` if it was not. `before` is the model and the prefix of
-    /// the turn before it.
+    /// Returns why a turn was cold, or `None` if it was not. `before` is the model and the prefix of the
+    /// previous turn.
     pub fn of(
         usage: &Usage,
         model: Option<&str>,

@@ -1,4 +1,4 @@
-//! The part of the store that keeps the browsers of the owner.
+//! The part of the store that keeps the owner's browsers.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -9,10 +9,10 @@ use crate::model::BrowserRecord;
 pub trait BrowserStore: Send + Sync + 'static {
     fn add_browser(&self, browser: BrowserRecord) -> StoreFuture<'_, ()>;
 
-    /// Oldest first.
+    /// Returns the browsers, oldest first.
     fn browsers(&self) -> StoreFuture<'_, Vec<BrowserRecord>>;
 
-    /// Does nothing if the browser is gone.
+    /// Records a use of a browser. Does nothing if the browser no longer exists.
     fn note_browser_use(
         &self,
         id: Uuid,
@@ -20,6 +20,6 @@ pub trait BrowserStore: Send + Sync + 'static {
         expires_at: Timestamp,
     ) -> StoreFuture<'_, ()>;
 
-    /// Returns whether the browser was there.
+    /// Removes a browser and returns whether it existed.
     fn remove_browser(&self, id: Uuid) -> StoreFuture<'_, bool>;
 }

@@ -13,40 +13,39 @@ use uuid::Uuid;
 use super::BoxFuture;
 use crate::model::{EndpointName, MessageId, bus::BusMessage};
 
-/// Keeps messages until their receivers have them. An accepted message is synced: it survives a
-/// power failure. A receiver gets the messages of one sender in the order in which they were
-/// published.
+/// Keeps messages until their receivers have them. An accepted message is synced to disk, so it survives a
+/// power failure. A receiver gets the messages of one sender in the order in which they were published.
 pub trait Bus: Send + Sync + 'static {
-    /// Queues messages in order. Waits while the queue is full, which slows down a sender that is
-    /// too fast. The receipts resolve when the messages are synced.
+    /// Queues messages in order. Waits while the queue is full, which slows down fast senders. The receipts
+    /// resolve when the messages are synced.
     ///
-    /// `watch` receives the ids of the messages that their receivers have taken. If it fills up,
-    /// ids are dropped; messages are not.
+    /// `watch` receives the ids of messages that their receivers have taken. If it fills up, ids are dropped,
+    /// but messages are not.
     fn publish(
         &self,
         messages: Vec<BusMessage>,
         watch: Option<DeliveryNotifier>,
     ) -> BoxFuture<'_, PendingReceipts>;
 
-    /// Stores a message to an endpoint that will never receive it as a dead letter at once, so that
-    /// its text is kept and can be sent again.
+    /// Stores a message that its endpoint will never receive as a dead letter right away, so that its text is
+    /// kept and can be resent.
     fn store_dead_letter(
         &self,
         message: BusMessage,
         reason: String,
     ) -> BoxFuture<'_, Result<(), PublishError>>;
 
-    /// Makes the caller the receiver for a name. Waiting messages come first, oldest first.
+    /// Makes the caller the receiver for a name. Waiting messages are delivered first, oldest first.
     fn attach(&self, claim: AttachRequest)
     -> BoxFuture<'_, Result<Box<dyn BusInbox>, AttachError>>;
 
-    /// Whether the name is protected by exactly this token; `false` if it has none.
+    /// Returns whether the name is protected by exactly this token; `false` if it has no token.
     fn verify_token(&self, name: &str, token: &str) -> bool;
 
-    /// Whether the name has a listener now, or ever had one.
+    /// Returns whether the name has a listener now, or ever had one.
     fn presence(&self, name: &EndpointName) -> Presence;
 
-    /// Returns every endpoint with a listener, sorted by name; cheap.
+    /// Returns every endpoint with a listener, sorted by name. Cheap.
     fn listeners(&self) -> Vec<(EndpointName, Uuid)>;
 
     /// Returns every endpoint that has a listener or waiting messages, sorted by name.
@@ -54,16 +53,15 @@ pub trait Bus: Send + Sync + 'static {
 
     fn counts(&self) -> BusCounts;
 
-    /// Returns the messages that wait for an endpoint or are not acknowledged by it, oldest first, at
-    /// most `limit`. Takes none of them.
+    /// Returns up to `limit` messages that wait for an endpoint or that it has not acknowledged, oldest
+    /// first. Does not take them.
     fn peek<'a>(
         &'a self,
         name: &'a EndpointName,
         limit: usize,
     ) -> BoxFuture<'a, Result<Vec<QueuedMessage>, BusError>>;
 
-    /// Returns messages that will not be delivered any more, newest first, at most `limit`, older
-    /// than `before`.
+    /// Returns up to `limit` undeliverable messages that are older than `before`, newest first.
     fn dead_letters(
         &self,
         before: Option<BusPosition>,
@@ -80,34 +78,33 @@ pub trait Bus: Send + Sync + 'static {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// The receiving end of a name. Dropping it returns the messages that are not acknowledged: the
-/// next receiver gets them again, marked as redelivered.
+/// The receiving end of a name. Dropping it returns the unacknowledged messages: the next receiver gets them
+/// again, marked as redelivered.
 pub trait BusInbox: Send {
-    /// The name that was granted, with its suffix.
+    /// Returns the granted name, including its suffix.
     fn endpoint(&self) -> &EndpointName;
 
     fn session(&self) -> Uuid;
 
-    /// Whether the name was proven by its token.
+    /// Returns whether the name was proven with its token.
     fn is_proven(&self) -> bool;
 
-    /// Waits for at least one message and takes at most `limit`. Cancel safe: nothing is taken
-    /// then.
+    /// Waits for at least one message and takes up to `limit`. Cancel safe: a cancelled call takes nothing.
     fn next(&mut self, limit: usize) -> BoxFuture<'_, Result<Vec<BusDelivery>, InboxError>>;
 
-    /// Acknowledges messages. Never waits. If a crash loses an acknowledgement, the message is
-    /// delivered again with the same id.
+    /// Acknowledges messages without waiting. If a crash loses an acknowledgement, the message is delivered
+    /// again with the same id.
     fn ack(&mut self, taken: &[BusPosition]);
 
-    /// Marks messages as written to a receiver that does not acknowledge: their senders are
-    /// notified now, and the messages are done when [`BusInbox::ack`] acknowledges them.
+    /// Marks messages as written to a receiver that does not acknowledge. Their senders are notified now, but
+    /// the messages are done only when [`BusInbox::ack`] acknowledges them.
     fn mark_written(&mut self, taken: &[BusPosition]);
 
     /// Turns a message that can never be handled into a dead letter.
     fn dead_letter(&mut self, taken: BusPosition, reason: &str);
 }
 
-/// Position of a message in the order of the whole bus.
+/// Position of a message in the overall order of the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BusPosition(pub u64);
 
@@ -116,10 +113,9 @@ pub struct BusPosition(pub u64);
 pub struct AttachRequest {
     pub name: EndpointName,
     pub on_conflict: NameConflictPolicy,
-    /// The name stays registered while it has no listener, so that messages to everyone wait for
-    /// it.
+    /// The name stays registered while it has no listener, so that broadcasts wait for it.
     pub durable: bool,
-    /// Protects a name that was never used, or proves the right to a protected name.
+    /// Protects a name that was never used before, or proves the right to a protected name.
     pub token: Option<String>,
     pub claimant: Claimant,
 }
@@ -136,25 +132,25 @@ impl AttachRequest {
     }
 }
 
-/// The kind of process that asks for a name.
+/// The kind of process that requests a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claimant {
-    /// The process that runs the bus. It gets the name regardless of the record, and keeps it: its
-    /// name can be neither displaced nor protected against it.
+    /// The process that runs the bus. It always gets the name, whatever is recorded, and keeps it: its name
+    /// can be neither taken from it nor protected against it.
     Host,
     /// A program of the owner.
     Owner,
-    /// A process of the agent that works for this session. It gets a name that was never used, or
-    /// one that the same session has registered before, and it displaces no other listener.
+    /// A process of the agent that works for this session. It gets a name that was never used, or one that
+    /// the same session registered before, and never displaces another listener.
     Agent(Arc<str>),
 }
 
-/// The action to take if the name already has a receiver.
+/// What to do if the name already has a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameConflictPolicy {
-    /// The new receiver gets the name; the old one is told.
+    /// Give the name to the new receiver and notify the old one.
     Displace,
-    /// Take the first free one of `name`, `name-2`, `name-3` …
+    /// Use the first free name among `name`, `name-2`, `name-3` …
     Suffix,
     Refuse,
 }
@@ -164,7 +160,7 @@ pub enum NameConflictPolicy {
 pub struct BusDelivery {
     pub position: BusPosition,
     pub message: BusMessage,
-    /// The message may have been delivered before: a receiver took it and did not acknowledge it.
+    /// Whether the message may have been delivered before: a receiver took it without acknowledging it.
     pub redelivered: bool,
 }
 
@@ -176,11 +172,11 @@ pub type DeliveryNotifier = mpsc::Sender<Vec<MessageId>>;
 pub struct Receipt {
     pub id: MessageId,
     pub presence: Presence,
-    /// The same message was accepted before; it is delivered once.
+    /// The same message was accepted before. It is delivered only once.
     pub repeated: bool,
 }
 
-/// Whether a receiver is there; in a receipt, at the time when its message was accepted.
+/// Whether there is a receiver. In a receipt: at the time when the message was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     Listening,
@@ -190,14 +186,14 @@ pub enum Presence {
     NeverSeen,
 }
 
-/// The reason why a message was not accepted.
+/// Why a message was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    #[error("{to} has {queued} messages waiting and takes no more until some are received")]
+    #[error("{to} has {queued} messages waiting and accepts no more until some are received")]
     Full { to: EndpointName, queued: usize },
-    #[error("{queued} messages wait on the bus, and it takes no more until some are received")]
+    #[error("{queued} messages wait on the bus, and it accepts no more until some are received")]
     BusFull { queued: usize },
-    #[error("a message of {size} bytes is larger than the bus takes ({limit})")]
+    #[error("a message of {size} bytes is larger than the bus accepts ({limit})")]
     TooLarge { size: usize, limit: usize },
     #[error(
         "the id {id} was used a moment ago for a message with another body; give each message an \
@@ -238,7 +234,7 @@ pub enum BusError {
     Closed,
     #[error("no such dead letter")]
     NotFound,
-    #[error("{0} takes no more messages until some are received")]
+    #[error("{0} accepts no more messages until some are received")]
     Full(EndpointName),
     #[error("{message}")]
     Failed { message: String },
@@ -250,11 +246,11 @@ pub struct QueuedMessage {
     pub position: BusPosition,
     pub message: BusMessage,
     pub accepted_at: Timestamp,
-    /// A listener has taken it and not acknowledged it yet.
+    /// Whether a listener has taken the message, but not acknowledged it yet.
     pub is_taken: bool,
 }
 
-/// A message that will not be delivered any more.
+/// A message that can no longer be delivered.
 #[derive(Clone, Debug)]
 pub struct DeadLetter {
     pub position: BusPosition,
@@ -267,7 +263,7 @@ pub struct DeadLetter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointState {
     pub name: EndpointName,
-    /// Session of the listener.
+    /// The listener's session.
     pub session: Option<Uuid>,
     /// Messages that are not acknowledged yet.
     pub queued: usize,
@@ -275,13 +271,13 @@ pub struct EndpointState {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusCounts {
-    /// Counted since the bus was opened, like the four fields below.
+    /// Counted since the bus was opened, as are the next four fields.
     pub accepted: u64,
     pub repeated: u64,
     pub delivered: u64,
     pub refused: u64,
     pub expired: u64,
-    /// The number at this moment, like the two fields below.
+    /// The current number, as in the next two fields.
     pub listening: usize,
     pub queued: usize,
     pub dead: usize,
@@ -294,7 +290,7 @@ pub type Receipts = Vec<Result<Receipt, PublishError>>;
 pub struct PendingReceipts(oneshot::Receiver<Receipts>, usize);
 
 impl PendingReceipts {
-    /// The bus keeps the sender and answers for `messages` messages.
+    /// Creates receipts for `messages` messages. The bus keeps the sender.
     pub fn new(messages: usize) -> (oneshot::Sender<Receipts>, Self) {
         let (sender, receiver) = oneshot::channel();
         (sender, Self(receiver, messages))

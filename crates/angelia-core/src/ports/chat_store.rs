@@ -1,4 +1,4 @@
-//! The data of chats: events that have arrived, people who may talk, and the session that a chat uses.
+//! The data of chats: received events, people who may talk, and the session that a chat uses.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -8,8 +8,8 @@ use super::{InboundEvent, ReplyRoute, StoreFuture};
 use crate::model::{ApprovalId, SessionId, TurnId};
 
 pub trait ChatStore: Send + Sync + 'static {
-    /// Adds the events that are not known yet, and sets the platform's cursor, in one transaction.
-    /// Returns the events that were added.
+    /// Adds the events that are not known yet and sets the platform's cursor, in one transaction. Returns the
+    /// added events.
     fn accept<'a>(
         &'a self,
         platform: &'a str,
@@ -20,7 +20,7 @@ pub trait ChatStore: Send + Sync + 'static {
 
     fn cursor<'a>(&'a self, platform: &'a str) -> StoreFuture<'a, Option<Arc<str>>>;
 
-    /// Keeps the newest way to answer in a chat, and forgets those of the platform that have expired.
+    /// Stores the newest way to answer in a chat, and removes the expired ones of the platform.
     fn put_route<'a>(
         &'a self,
         platform: &'a str,
@@ -32,38 +32,38 @@ pub trait ChatStore: Send + Sync + 'static {
     /// Returns the ways to answer in the chats of a platform.
     fn routes<'a>(&'a self, platform: &'a str) -> StoreFuture<'a, Vec<(Arc<str>, ReplyRoute)>>;
 
-    /// Returns the events whose work has not ended, oldest first.
+    /// Returns the events that are not fully processed yet, oldest first.
     fn unfinished_events(&self) -> StoreFuture<'_, Vec<StoredEvent>>;
 
-    /// Records that an event was handed to a turn.
+    /// Records that an event was passed to a turn.
     fn set_event_turn(&self, position: i64, turn: TurnId) -> StoreFuture<'_, ()>;
 
-    /// Ends the work on an event, and forgets everything of it but its key.
+    /// Ends the processing of an event, and deletes everything but its key.
     fn finish_event(&self, position: i64) -> StoreFuture<'_, ()>;
 
-    /// Forgets events that ended before `before`, with cards and previews of that age.
+    /// Deletes events that ended before `before`, and cards and previews of that age.
     fn forget_before(&self, before: Timestamp) -> StoreFuture<'_, ()>;
 
-    /// Everyone who was let in by a pairing code.
+    /// Returns everyone who was let in with a pairing code.
     fn guests(&self) -> StoreFuture<'_, Vec<ChatGuest>>;
 
     fn is_guest<'a>(&'a self, platform: &'a str, sender: &'a str) -> StoreFuture<'a, bool>;
 
-    /// Returns whether the guest was there.
+    /// Removes a guest and returns whether the guest existed.
     fn remove_guest<'a>(&'a self, platform: &'a str, sender: &'a str) -> StoreFuture<'a, bool>;
 
-    /// Keeps a pairing code for a person. Returns the code that the person has already, if any; `None`
-    /// if the platform has too many open ones. Codes made before `since` are forgotten.
+    /// Stores a pairing code for a person, unless the person already has one. Returns the person's code, or
+    /// `None` if the platform has too many open codes. Deletes codes created before `since`.
     fn offer_code(
         &self,
         offer: PairingCode,
         since: Timestamp,
     ) -> StoreFuture<'_, Option<PairingCode>>;
 
-    /// The codes that can be used, oldest first.
+    /// Returns the usable codes, oldest first.
     fn codes(&self, since: Timestamp) -> StoreFuture<'_, Vec<PairingCode>>;
 
-    /// Uses a code made since `since`, and makes its person a guest.
+    /// Redeems a code created at or after `since`, and makes its person a guest.
     fn redeem_code<'a>(
         &'a self,
         code: &'a str,
@@ -83,15 +83,15 @@ pub trait ChatStore: Send + Sync + 'static {
         at: Timestamp,
     ) -> StoreFuture<'a, ()>;
 
-    /// The sessions of a chat, newest first.
+    /// Returns the sessions of a chat, newest first.
     fn chat_sessions<'a>(&'a self, address: &'a str) -> StoreFuture<'a, Vec<SessionId>>;
 
-    /// Keeps the message that shows an approval.
+    /// Stores the message that shows an approval.
     fn put_card(&self, card: ApprovalCard, at: Timestamp) -> StoreFuture<'_, ()>;
 
     fn card(&self, approval: ApprovalId) -> StoreFuture<'_, Option<ApprovalCard>>;
 
-    /// Keeps the message that shows the answer of a turn while it is written.
+    /// Stores the message that shows the answer of a turn while it is being written.
     fn put_preview<'a>(
         &'a self,
         turn: TurnId,
@@ -101,26 +101,26 @@ pub trait ChatStore: Send + Sync + 'static {
 
     fn preview(&self, turn: TurnId) -> StoreFuture<'_, Option<Arc<str>>>;
 
-    /// Records that somebody waits for the answer of a turn that a webhook began.
+    /// Records that somebody waits for the answer of a turn that a webhook started.
     fn put_hook_answer(&self, answer: HookAnswer) -> StoreFuture<'_, ()>;
 
-    /// The answers that were not handed over yet, oldest first.
+    /// Returns the answers that were not delivered yet, oldest first.
     fn hook_answers(&self) -> StoreFuture<'_, Vec<HookAnswer>>;
 
     fn remove_hook_answer(&self, turn: TurnId) -> StoreFuture<'_, ()>;
 }
 
-/// The most open pairing codes of a platform.
+/// Maximum number of open pairing codes per platform.
 pub const MAX_OPEN_CODES: usize = 3;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// Counts up in the order of arrival.
+    /// Increases in the order of arrival.
     pub position: i64,
     pub platform: Arc<str>,
     pub received_at: Timestamp,
     pub event: InboundEvent,
-    /// The turn that got it.
+    /// The turn that got the event.
     pub turn: Option<TurnId>,
 }
 
@@ -142,7 +142,7 @@ pub struct PairingCode {
     pub made_at: Timestamp,
 }
 
-/// The choices that people have made for a chat by commands.
+/// The choices that people have made for a chat with commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChatState {
     pub session: Option<SessionId>,
@@ -158,11 +158,11 @@ pub struct ApprovalCard {
     pub message_id: Arc<str>,
 }
 
-/// The answer of a turn that a webhook began, and where it goes.
+/// The answer of a turn that a webhook started, and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookAnswer {
     pub turn: TurnId,
     pub hook: Arc<str>,
-    /// A channel or an endpoint of the bus.
+    /// A channel or a bus endpoint.
     pub to: Arc<str>,
 }

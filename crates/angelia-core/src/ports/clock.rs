@@ -1,4 +1,4 @@
-//! Wall-clock time and new ids. Durations are measured with tokio's clock, which tests pause.
+//! Wall-clock time and new ids. Durations are measured with tokio's clock, which tests can pause.
 
 use jiff::Timestamp;
 use uuid::Uuid;

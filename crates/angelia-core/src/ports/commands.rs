@@ -1,5 +1,5 @@
-//! Runs programs that the owner names: commands of rules, each with a timeout after which it is killed, and
-//! programs that run beside us and speak by lines.
+//! Runs programs named by the owner: the commands of rules, each killed after a timeout, and long-running
+//! programs that exchange lines with us.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ pub trait CommandRunner: Send + Sync + 'static {
     /// Runs a program until it exits or times out, then kills it and everything it started.
     fn run(&self, command: CommandSpec) -> BoxFuture<'_, Result<CommandOutput, CommandStartError>>;
 
-    /// Whether there is a program at `path`.
+    /// Returns whether there is a program at `path`.
     fn is_program(&self, path: &str) -> bool;
 
-    /// Starts a program that runs until it ends by itself, or until its [`RunningProgram::input`] is dropped.
+    /// Starts a program that runs until it exits on its own or its [`RunningProgram::input`] is dropped.
     fn start(
         &self,
         _program: ProgramSpec,
@@ -24,21 +24,22 @@ pub trait CommandRunner: Send + Sync + 'static {
     }
 }
 
-/// A program that runs beside us.
+/// A long-running program.
 #[derive(Clone)]
 pub struct ProgramSpec {
-    /// Its name in the log, which gets the lines of its standard error.
+    /// The program's name in the log, to which its standard error is written.
     pub name: Arc<str>,
     /// A name in `PATH`, or a path (`~` is the owner's home).
     pub program: Arc<str>,
     pub args: Vec<Arc<str>>,
-    /// Its variables besides the few that every program needs; nothing else of our environment.
+    /// The program's environment, besides the few variables that every program needs. Nothing else is
+    /// inherited.
     pub env: Vec<(Arc<str>, Arc<str>)>,
-    /// The longest line of its output, in bytes. A longer one is skipped and reported.
+    /// Maximum length of an output line in bytes. A longer line is skipped and reported.
     pub max_line: usize,
 }
 
-/// Leaves the values of variables out, and the arguments, which may be secrets.
+/// Omits the arguments and the values of variables, which may be secrets.
 impl fmt::Debug for ProgramSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProgramSpec").field("name", &self.name).finish_non_exhaustive()
@@ -48,19 +49,19 @@ impl fmt::Debug for ProgramSpec {
 /// The lines to and from a running program.
 #[derive(Debug)]
 pub struct RunningProgram {
-    /// Lines for its standard input, with their end. The program is stopped when this is dropped.
+    /// Lines for the program's standard input, including line ends. Dropping this stops the program.
     pub input: mpsc::Sender<Vec<u8>>,
-    /// Its standard output. It ends when the program and everything that it started are gone.
+    /// The program's standard output. It ends when the program and everything it started are gone.
     pub output: mpsc::Receiver<ProgramOutput>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramOutput {
-    /// A line without its end.
+    /// A line without its line end.
     Line(Vec<u8>),
-    /// A line that was too long, and its length.
+    /// A line that was too long, with its length.
     TooLong(usize),
-    /// The program has ended by itself; how, for people.
+    /// The program exited on its own, with a description for people.
     Ended(String),
 }
 
@@ -69,7 +70,7 @@ pub struct CommandSpec {
     pub program: CommandProgram,
     /// Added to the environment of this process.
     pub env: Vec<(&'static str, Arc<str>)>,
-    /// Standard input; `None`: closed.
+    /// Standard input; `None` if it is closed.
     pub input: Option<Arc<[u8]>>,
     pub timeout: Duration,
 }
@@ -85,7 +86,7 @@ pub enum CommandProgram {
 /// The end of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutput {
-    /// It exited by itself with status 0.
+    /// The program exited on its own with status 0.
     pub ok: bool,
     pub timed_out: bool,
     pub stdout: Vec<u8>,

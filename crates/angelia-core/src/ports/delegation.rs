@@ -1,4 +1,5 @@
-//! Hands work of one session to agents of other profiles, for executors that offer this themselves.
+//! Delegates work of one session to agents of other profiles, for executors that offer this
+//! themselves.
 
 use std::sync::Arc;
 
@@ -8,10 +9,10 @@ use super::BoxFuture;
 use crate::model::{Failure, SessionId, SessionSpec, TurnId};
 
 pub trait WorkDelegation: Send + Sync + 'static {
-    /// Returns the profiles that a session with this specification may hand work to.
+    /// Returns the profiles to which a session with this specification may delegate work.
     fn delegates(&self, spec: &SessionSpec) -> Vec<DelegateProfile>;
 
-    /// Runs a turn of another profile to its end. Cancelling `stop` interrupts it.
+    /// Runs a turn with another profile to its end. Cancelling `stop` interrupts it.
     fn hand_on(
         &self,
         from: SessionId,
@@ -20,7 +21,7 @@ pub trait WorkDelegation: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<DelegateResult, Failure>>;
 }
 
-/// A profile that work can be handed to.
+/// A profile to which work can be delegated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DelegateProfile {
     pub name: Arc<str>,
@@ -33,7 +34,7 @@ pub struct DelegateProfile {
 pub struct DelegatedWork {
     pub profile: String,
     pub task: String,
-    /// The session that goes on with it; `None`: a new one.
+    /// The session that continues the work; `None` for a new one.
     pub session: Option<String>,
 }
 
@@ -44,8 +45,8 @@ pub struct DelegateResult {
     pub turn: TurnId,
     pub status: &'static str,
     pub text: String,
-    /// The reason why the turn failed; `text` is then a partial answer.
+    /// Why the turn failed; `text` is then a partial answer.
     pub failure: Option<String>,
-    /// `None`: nobody knows.
+    /// `None` if the cost is unknown.
     pub cost_usd: Option<f64>,
 }

@@ -1,5 +1,5 @@
 //! Messages to channels, stored before they are sent, so that a crash neither loses a reply nor
-//! sends it twice without saying so.
+//! silently sends it twice.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -8,15 +8,15 @@ use jiff::Timestamp;
 use super::StoreFuture;
 
 pub trait DeliveryStore: Send + Sync + 'static {
-    /// Adds a new, [pending](DeliveryState::Pending) delivery. Does nothing if the id exists.
+    /// Adds a new, [pending](DeliveryState::Pending) delivery. Does nothing if the id already
+    /// exists.
     fn add<'a>(&'a self, delivery: &'a ChannelDelivery) -> StoreFuture<'a, ()>;
 
-    /// Commits a state before the step that it announces is taken. A finished delivery never
-    /// changes.
+    /// Commits a state before the step that it announces. A finished delivery never changes.
     fn set<'a>(&'a self, id: &'a str, state: &'a DeliveryState) -> StoreFuture<'a, ()>;
 
-    /// Commits that the first `parts` messages of a delivery have arrived. The next one begins
-    /// without attempts.
+    /// Records that the first `parts` messages of a delivery have arrived. The next one starts with
+    /// no attempts.
     fn set_sent_parts<'a>(&'a self, id: &'a str, parts: u32) -> StoreFuture<'a, ()>;
 
     fn get<'a>(&'a self, id: &'a str) -> StoreFuture<'a, Option<ChannelDelivery>>;
@@ -27,7 +27,7 @@ pub trait DeliveryStore: Send + Sync + 'static {
     /// Returns all deliveries, newest first.
     fn list(&self, limit: usize) -> StoreFuture<'_, Vec<ChannelDelivery>>;
 
-    /// Removes the deliveries that finished before `before`, and returns how many.
+    /// Removes the deliveries that finished before `before`, and returns their number.
     fn remove_finished(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 }
 
@@ -38,11 +38,12 @@ pub struct ChannelDelivery {
     pub channel: Arc<str>,
     pub text: Arc<str>,
     pub format: DeliveryFormat,
-    /// The message that it answers.
+    /// The message that the delivery replies to.
     pub reply_to: Option<Arc<str>>,
-    /// The message whose place the first part takes: a preview of the text.
+    /// The message that the first part replaces: a preview of the text.
     pub replaces: Option<Arc<str>>,
-    /// Messages that have arrived: a text that is too long for one becomes several.
+    /// Number of messages that have arrived. A text that is too long for one message becomes
+    /// several.
     pub sent_parts: u32,
     pub created_at: Timestamp,
     pub state: DeliveryState,
@@ -61,10 +62,10 @@ pub enum DeliveryFormat {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeliveryState {
-    /// Not tried yet, or to be tried again.
+    /// Not tried yet, or to be retried.
     Pending {
         attempts: u32,
-        /// One of the attempts may have arrived.
+        /// Whether one of the attempts may have arrived.
         may_repeat: bool,
     },
     /// Being sent. If found after a restart, the message may have arrived.
@@ -103,7 +104,8 @@ impl DeliveryState {
         }
     }
 
-    /// Whether the next attempt may be a repetition: an interrupted attempt may have arrived.
+    /// Returns whether the next attempt may be a repetition, because an interrupted attempt may
+    /// have arrived.
     pub const fn may_repeat(&self) -> bool {
         match self {
             Self::Pending { may_repeat, .. } => *may_repeat,
@@ -112,7 +114,7 @@ impl DeliveryState {
         }
     }
 
-    /// Why it was given up.
+    /// Returns why the delivery failed.
     pub fn error(&self) -> Option<&str> {
         match self {
             Self::Failed { error, .. } => Some(error),

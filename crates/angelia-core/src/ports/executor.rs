@@ -1,4 +1,4 @@
-//! Executors (kinds of agents), and agents (their live processes).
+//! Executors, which are kinds of agents, and agents, which are their live processes.
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
@@ -14,28 +14,28 @@ use crate::model::{
 
 /// A kind of agent that Angelia can drive.
 pub trait Executor: Send + Sync + 'static {
-    /// The name in configuration, URLs and records.
+    /// Returns the name used in configuration, URLs and records.
     fn name(&self) -> &'static str;
 
     fn capabilities(&self) -> ExecutorCapabilities;
 
-    /// Reports whether the agent is installed, its version, and whether it is logged in. May start
-    /// the agent, but no conversation.
+    /// Reports whether the agent is installed, its version, and whether it is logged in. May start the agent,
+    /// but not a conversation.
     fn probe<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth>;
 
-    /// Reports the same without starting the agent. It asks the program at most for its version and
-    /// its login; facts that only a running agent knows stay unknown.
+    /// Reports the same without starting the agent. Runs the program at most to get its version and login;
+    /// facts that only a running agent knows remain unknown.
     fn inspect<'a>(&'a self, spec: &'a SessionSpec) -> BoxFuture<'a, ExecutorHealth> {
         self.probe(spec)
     }
 
-    /// Opens an agent for a session. `Err` means that it could not be started and nothing has run.
+    /// Opens an agent for a session. `Err` means that the agent could not be started and nothing has run.
     fn open<'a>(
         &'a self,
         opening: OpenRequest<'a>,
     ) -> BoxFuture<'a, Result<Box<dyn Agent>, ConversationError>>;
 
-    /// Starts processes for this specification in advance, as many as it asks for. Returns at once.
+    /// Starts as many processes in advance as the specification requests. Returns at once.
     fn warm_up(&self, spec: &SessionSpec);
 
     /// Copies the agent's own conversation in its current state, and returns the id of the copy.
@@ -45,8 +45,8 @@ pub trait Executor: Send + Sync + 'static {
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<NativeSessionId, ConversationError>>;
 
-    /// Lists conversations that the agent's own program keeps, the one used last first. Starts
-    /// nothing. An executor without such a program has none.
+    /// Lists conversations kept by the agent's own program, most recently used first. Starts nothing. An
+    /// executor without such a program has none.
     fn past_conversations<'a>(
         &'a self,
         _spec: &'a SessionSpec,
@@ -74,11 +74,10 @@ pub trait Executor: Send + Sync + 'static {
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
-/// The reason why an agent's own conversation could not be continued or copied.
+/// Why an agent's own conversation could not be continued or copied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConversationError {
-    /// The agent no longer has the conversation. The engine has a record of it and can start
-    /// another one from there.
+    /// The agent no longer has the conversation. The engine can start a new one from its record.
     #[error("the agent no longer has this conversation")]
     Lost,
     #[error(transparent)]
@@ -101,15 +100,15 @@ pub struct OpenRequest<'a> {
     pub spec: &'a SessionSpec,
     /// The agent's own session to continue.
     pub native: Option<&'a NativeSessionId>,
-    /// Only the owner speaks in the session, as far as it tells where it was begun.
+    /// Whether only the owner speaks in the session, judging by where it was started.
     pub is_owners: bool,
-    /// The recorded conversation, for an executor whose agents keep none of their own.
+    /// The recorded conversation, for executors whose agents do not keep their own.
     pub record: &'a dyn ConversationRecord,
 }
 
-/// The earlier turns of a session, as the engine recorded them.
+/// The earlier turns of a session as recorded by the engine.
 pub trait ConversationRecord: fmt::Debug + Send + Sync {
-    /// Returns the turns that are not part of the specification's history, oldest first; those of the
+    /// Returns the turns that are not part of the specification's history, oldest first. Turns of the
     /// sessions that this one was forked from come before its own.
     fn turns(&self) -> BoxFuture<'_, Result<Vec<RecordedTurn>, Failure>>;
 }
@@ -118,7 +117,7 @@ pub trait ConversationRecord: fmt::Debug + Send + Sync {
 #[derive(Clone, Debug)]
 pub struct RecordedTurn {
     pub id: TurnId,
-    /// The owner has sent it.
+    /// Whether the owner sent the turn.
     pub is_owners: bool,
     pub input: Vec<Content>,
     pub events: Vec<EventKind>,
@@ -136,12 +135,12 @@ impl ConversationRecord for EmptyRecord {
 
 /// A live process or connection, bound to one session.
 pub trait Agent: Send {
-    /// Runs one turn and returns how it ended; the engine, not the agent, writes `Finished`.
-    /// Cancelling `io.cancel` asks for a protocol interrupt; the turn then ends as `Interrupted`
-    /// when the agent confirms it.
+    /// Runs one turn and returns how it ended; the engine, not the agent, writes `Finished`. Cancelling
+    /// `io.cancel` requests an interrupt through the protocol. The turn ends as `Interrupted` once the agent
+    /// confirms.
     fn run<'a>(&'a mut self, turn: &'a Turn, io: TurnIo) -> BoxFuture<'a, AgentOutcome>;
 
-    /// Whether the agent can run another turn; `false` once it has exited or must be replaced.
+    /// Returns whether the agent can run another turn; `false` once it has exited or must be replaced.
     fn is_usable(&mut self) -> bool;
 
     /// Stops the agent and everything it started.
@@ -156,7 +155,7 @@ pub struct TurnIo {
     pub cancel: CancellationToken,
 }
 
-/// Sends the events of an agent in batches: one read of its output, one send.
+/// Sends the events of an agent in batches: one send per read of its output.
 #[derive(Clone, Debug)]
 pub struct EventSender(mpsc::Sender<Vec<AgentEvent>>);
 
@@ -165,7 +164,7 @@ impl EventSender {
         Self(sender)
     }
 
-    /// Waits only for the recorder. If the engine has given up the turn, the events are dropped.
+    /// Sends a batch and waits only for the recorder. If the engine has given up the turn, drops the events.
     pub async fn send(&self, batch: Vec<AgentEvent>) {
         if !batch.is_empty() {
             let _given_up = self.0.send(batch).await;
@@ -173,41 +172,41 @@ impl EventSender {
     }
 }
 
-/// A report of an agent during a turn.
+/// Something that an agent reports during a turn.
 #[derive(Clone, Debug)]
 pub enum AgentEvent {
     Event(EventKind),
     ApprovalRequest(ApprovalRequest),
-    /// The agent no longer needs the decision on the request with this key.
+    /// The agent no longer needs a decision on the request with this key.
     ApprovalWithdrawn(Arc<str>),
     Activity(Activity),
-    /// The rest of a quota; not an event of the turn.
+    /// What is left of a quota. Not an event of the turn.
     Quota(QuotaReport),
-    /// The cost in US dollars of work that the turn has handed on. It is the usage of other turns, but counts
-    /// against this one's limit.
+    /// The cost in US dollars of work that the turn has delegated. It is part of other turns' usage, but
+    /// counts against this turn's limit.
     HandedOnCost(f64),
 }
 
-/// The agent's current activity, as far as its events do not show it. Each activity has its own
-/// timeout.
+/// What the agent is doing, where its events do not show it. Each activity has its own timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Activity {
     WaitingForModel,
     Retrying,
     Compacting,
-    /// The answer is complete, but work that it started goes on.
+    /// The answer is complete, but work that it started continues.
     Background,
-    /// The agent called a caller's tool; the result comes as [`TurnControl::ToolResult`].
+    /// The agent called one of the caller's tools; the result arrives as [`TurnControl::ToolResult`].
     AwaitingToolResult,
 }
 
-/// A message of the engine to a running agent.
+/// A message from the engine to a running agent.
 #[derive(Clone, Debug)]
 pub enum TurnControl {
-    /// The answer to an approval request. A verdict that allows is always `Once`: the engine keeps
-    /// the grants for a session and for good, so the agent must ask again.
+    /// The answer to an approval request. A verdict that allows is always `Once`, because the engine keeps
+    /// session-wide and permanent grants itself, so the agent must ask again.
     Decide { key: Arc<str>, decision: Decision },
-    /// No objection to a call that the agent reported (`ApprovalStage::Report`): its own rules decide.
+    /// No objection to a call that the agent reported (`ApprovalStage::Report`): the agent's own rules
+    /// decide.
     Proceed { key: Arc<str> },
     /// Further text for the running turn.
     Steer(Vec<Content>),
@@ -215,23 +214,23 @@ pub enum TurnControl {
     ToolResult { id: ToolId, ok: bool, content: Vec<Content> },
 }
 
-/// The end of a turn, as the agent reports it.
+/// The end of a turn as reported by the agent.
 #[derive(Clone, Debug)]
 pub struct AgentOutcome {
     pub status: TurnStatus,
-    /// The answer as the agent reports it; `None`: use the answer from the events.
+    /// The answer as reported by the agent; `None` to use the answer from the events.
     pub text: Option<Arc<str>>,
     pub reason: Arc<str>,
 }
 
-/// The reason of a turn that failed because the vendor has no such model.
+/// The reason recorded if a turn failed because the vendor has no such model.
 pub const UNKNOWN_MODEL_REASON: &str = "unknown_model";
 
-/// The reason of a turn that has shortened its conversation ([`TurnTask::Compact`](crate::model::TurnTask)).
+/// The reason recorded if a turn shortened its conversation ([`TurnTask::Compact`](crate::model::TurnTask)).
 pub const COMPACTED_REASON: &str = "compacted";
 
 impl AgentOutcome {
-    /// The outcome of a turn for which the vendor has no model of this name.
+    /// Returns the outcome of a turn for which the vendor has no model of this name.
     pub fn unknown_model(failure: Failure) -> Self {
         Self { reason: UNKNOWN_MODEL_REASON.into(), ..Self::failed(failure) }
     }
@@ -246,33 +245,33 @@ impl AgentOutcome {
     }
 }
 
-/// The abilities of an executor. Code that must choose asks for a capability, never for a name.
+/// What an executor can do. Code that depends on an ability checks the capability, never the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecutorCapabilities {
-    /// Can replace its own system prompt.
+    /// Can replace the agent's own system prompt.
     pub replace_prompt: bool,
     pub append_prompt: bool,
     /// Can start with a history that has roles.
     pub carry_history: bool,
     pub caller_tools: bool,
-    /// Can be told whether to call one of the caller's tools, and which.
+    /// Supports specifying whether to call one of the caller's tools, and which.
     pub tool_choice: bool,
     pub output_schema: bool,
     pub images: bool,
-    /// Can take text during a turn.
+    /// Accepts text during a turn.
     pub steer: bool,
     pub fork: bool,
     pub resume: bool,
     /// Has a mode in which nothing on this machine can be read or changed.
     pub model_mode: bool,
-    /// Counts its own requests to the model, and keeps the limit of
+    /// Counts its own requests to the model, and enforces
     /// [`NativeSettings::max_iterations`](crate::model::NativeSettings).
     pub iterations: bool,
-    /// Offers to hand work on by itself; other agents get our MCP server for it.
+    /// Offers delegation itself; other agents get our MCP server for it.
     pub delegates: bool,
-    /// Keeps notes from session to session, and can review a session to fill them.
+    /// Keeps notes from session to session, and can review a session to write them.
     pub memory: bool,
-    /// Can be asked to shorten its conversation ([`TurnTask::Compact`](crate::model::TurnTask)).
+    /// Can shorten its conversation on request ([`TurnTask::Compact`](crate::model::TurnTask)).
     pub compact: bool,
 }
 
@@ -296,12 +295,12 @@ impl ExecutorCapabilities {
     };
 }
 
-/// The result of a probe, as `doctor` shows it.
+/// The result of a probe, as shown by `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorHealth {
     pub installation: Option<InstalledAgent>,
     pub login: LoginState,
-    /// The problem, with advice on how to solve it.
+    /// The problem, with advice for solving it.
     pub problem: Option<Failure>,
 }
 
@@ -319,7 +318,7 @@ pub struct InstalledAgent {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoginState {
-    /// With the lane that pays, if the agent reports it.
+    /// The payment lane is set if the agent reports it.
     LoggedIn {
         lane: Option<Arc<str>>,
     },

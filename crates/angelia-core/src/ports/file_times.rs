@@ -1,4 +1,4 @@
-//! Change stamps of files, for schedules that watch them.
+//! Change stamps of files, for schedules that watch files.
 
 use std::{
     collections::BTreeMap,
@@ -8,12 +8,12 @@ use std::{
 use jiff::Timestamp;
 
 pub trait FileTimes: Send + Sync + 'static {
-    /// Returns the file, or all files below the folder by their relative paths; empty if there is
-    /// no such file. Blocks. `Err` gives the reason why the files cannot be read.
+    /// Returns the stamp of the file, or those of all files below the folder by their relative
+    /// paths. Empty if there is no such file. Blocks. `Err` says why the files cannot be read.
     fn read(&self, path: &Path) -> Result<FileStamps, String>;
 }
 
-/// Files by their path: relative to a folder, or the name of the file itself.
+/// Stamps by path: relative to a folder, or the name of the file itself.
 pub type FileStamps = BTreeMap<PathBuf, FileStamp>;
 
 /// A stamp that changes whenever a file is written or replaced.
@@ -21,6 +21,6 @@ pub type FileStamps = BTreeMap<PathBuf, FileStamp>;
 pub struct FileStamp {
     pub modified_at: Timestamp,
     pub size: u64,
-    /// The inode, because a file that replaces another has a new one.
+    /// The inode, which changes when another file replaces this one.
     pub inode: u64,
 }

@@ -8,8 +8,8 @@ use super::BoxFuture;
 pub trait PathResolver: Send + Sync + 'static {
     fn places(&self) -> &KnownPlaces;
 
-    /// Returns the real path of each absolute path, in the same order. Links are followed, also
-    /// those whose target does not exist; components that do not exist keep their names.
+    /// Returns the real path of each absolute path, in the same order. Follows links, even if their
+    /// target does not exist. Components that do not exist keep their names.
     fn resolve(&self, paths: Vec<PathBuf>) -> BoxFuture<'_, Vec<PathBuf>>;
 }
 
@@ -19,6 +19,6 @@ pub struct KnownPlaces {
     pub user_home: PathBuf,
     /// `$ANGELIA_HOME`
     pub angelia_home: PathBuf,
-    /// Names of files and folders that configure the agents, wherever they are.
+    /// Names of files and folders that configure agents, wherever they are located.
     pub agent_files: Vec<&'static str>,
 }

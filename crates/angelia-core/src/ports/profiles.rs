@@ -13,8 +13,8 @@ pub trait Profiles: Send + Sync + 'static {
 
     fn list(&self) -> Vec<ProfileSummary>;
 
-    /// Names the settings in which a session differs from its profile as it is now, because a
-    /// session keeps the settings that it began with.
+    /// Returns the names of the settings in which a session differs from the current profile,
+    /// because a session keeps the settings that it started with.
     fn older_settings<'a>(
         &'a self,
         _session: &'a SessionRecord,
@@ -23,20 +23,20 @@ pub trait Profiles: Send + Sync + 'static {
     }
 }
 
-/// The parts of a request that the caller chooses; the profile decides the rest.
+/// The part of a request that the caller chooses. The profile decides the rest.
 #[derive(Clone, Debug, Default)]
 pub struct ProfileRequest {
     pub profile: Option<Arc<str>>,
     /// Instead of a profile: an executor with its default settings.
     pub target: Option<ExecutorTarget>,
-    /// A directory that the caller names; wins over the profile's.
+    /// A directory named by the caller, which overrides the profile's.
     pub cwd: Option<PathBuf>,
-    /// The caller's working directory, if it has one; for profiles without a directory.
+    /// The caller's working directory, if it has one, used by profiles without a directory.
     pub caller_cwd: Option<PathBuf>,
     pub model: Option<Arc<str>>,
-    /// Model mode, unless the profile itself says which mode it has.
+    /// Whether to use model mode, unless the profile sets a mode itself.
     pub prefers_model_mode: bool,
-    /// The owner sits at a terminal; decides `trust: auto`.
+    /// Whether the owner is at a terminal, which decides `trust: auto`.
     pub at_terminal: bool,
 }
 

@@ -13,22 +13,22 @@ pub trait ScheduleStore: Send + Sync + 'static {
 
     fn schedule(&self, id: ScheduleId) -> StoreFuture<'_, Option<ScheduleSummary>>;
 
-    /// Returns whether the schedule exists.
+    /// Changes a schedule and returns whether it exists.
     fn change_schedule(&self, id: ScheduleId, change: ScheduleChange) -> StoreFuture<'_, bool>;
 
     /// Removes a schedule with its occurrences. Returns whether it existed.
     fn remove_schedule(&self, id: ScheduleId) -> StoreFuture<'_, bool>;
 
-    /// Moves a schedule to its next occurrence, in one transaction with the new or skipped
-    /// occurrence. Returns `false` and changes nothing if the schedule is gone, is paused, or is no
-    /// longer at `from`, or if the occurrence exists.
+    /// Moves a schedule to its next occurrence, in one transaction with the new or skipped occurrence.
+    /// Returns `false` and changes nothing if the schedule no longer exists, is paused, or is no longer at
+    /// `from`, or if the occurrence already exists.
     fn advance_schedule(&self, advance: ScheduleAdvance) -> StoreFuture<'_, bool>;
 
-    /// Replaces the occurrence of the same time, except for the number of those that were skipped. Does
-    /// nothing if it is gone.
+    /// Replaces the occurrence with the same time, but keeps its count of skipped occurrences. Does nothing
+    /// if it no longer exists.
     fn put_occurrence(&self, schedule: ScheduleId, occurrence: Occurrence) -> StoreFuture<'_, ()>;
 
-    /// Returns the occurrences of a schedule, newest first. Old ones are forgotten.
+    /// Returns the occurrences of a schedule, newest first. Old ones are deleted.
     fn occurrences(&self, schedule: ScheduleId, limit: usize) -> StoreFuture<'_, Vec<Occurrence>>;
 }
 
@@ -38,11 +38,10 @@ pub enum ScheduleChange {
     Resume { at: Timestamp, next_at: Option<Timestamp> },
 }
 
-/// A step of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduleAdvance {
     pub schedule: ScheduleId,
-    /// The `next_at` that was read.
+    /// The `next_at` that the caller read.
     pub from: Option<Timestamp>,
     pub to: Option<Timestamp>,
     pub start: ScheduleStart,
@@ -50,11 +49,11 @@ pub struct ScheduleAdvance {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScheduleStart {
-    /// A new occurrence, which this call claims.
+    /// A new occurrence, claimed by this call.
     Occurrence(Occurrence),
-    /// Nothing: the occurrence of this time still runs, and counts those that are skipped.
+    /// No new occurrence: the one due at this time is still running, and counts the skipped ones.
     Skipped { running: Timestamp },
 }
 
-/// The number of occurrences of a schedule that are kept.
+/// Number of occurrences kept per schedule.
 pub const MAX_OCCURRENCES: usize = 100;

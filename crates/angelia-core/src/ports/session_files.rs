@@ -5,9 +5,9 @@ use std::io;
 use super::BoxFuture;
 use crate::model::SessionId;
 
-/// The folders of sessions: what was sent to an agent, what its tools wrote, and what did not fit
-/// into the record.
+/// The folders of sessions: files sent to an agent, files written by its tools, and data that did
+/// not fit into the record.
 pub trait SessionFiles: Send + Sync + 'static {
-    /// Removes everything that is kept for a session. A session without files is no error.
+    /// Removes everything kept for a session. It is not an error if there are no files.
     fn remove(&self, session: SessionId) -> BoxFuture<'_, io::Result<()>>;
 }

@@ -1,4 +1,4 @@
-//! Selects and orders the sessions of a list.
+//! Selects and orders sessions for lists.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -12,18 +12,18 @@ use crate::model::{SessionId, SessionSource, SessionSummary, TurnState};
 pub enum SessionQuery {
     /// The session with this id, if there is one.
     One(SessionId),
-    /// Sessions that pass the filter, in this order. The page starts behind the current position of its
+    /// Sessions that match the filter, in this order. The page starts after the current position of its
     /// session.
     Find { filter: SessionFilter, order: SessionOrder, page: Page },
 }
 
 impl SessionQuery {
-    /// All sessions, the newest first.
+    /// Returns a query for all sessions, newest first.
     pub fn newest(page: Page) -> Self {
         Self::Find { filter: SessionFilter::default(), order: SessionOrder::Created, page }
     }
 
-    /// The sessions of one directory, or all of them; the one that was used last comes first.
+    /// Returns a query for the sessions of one directory, or for all of them, most recently used first.
     pub fn last_used(cwd: Option<PathBuf>, page: Page) -> Self {
         let filter = SessionFilter { cwd, ..SessionFilter::default() };
         Self::Find { filter, order: SessionOrder::Used, page }
@@ -32,30 +32,30 @@ impl SessionQuery {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionOrder {
-    /// The newest first.
+    /// Newest first.
     Created,
-    /// The one that was used last first.
+    /// Most recently used first.
     Used,
 }
 
-/// A condition for sessions; a field that is `None` or empty admits every session.
+/// A filter for sessions. A field that is `None` or empty admits every session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFilter {
-    /// Words that all are in the title, the name or the first words.
+    /// Words that must all occur in the title, the name or the first words.
     pub words: Vec<Arc<str>>,
-    /// Words of [`TurnState::as_str`], for the newest turn.
+    /// Names from [`TurnState::as_str`], for the newest turn.
     pub statuses: Vec<Arc<str>>,
     pub profile: Option<Arc<str>>,
     pub executor: Option<Arc<str>>,
-    /// A source, or the kind of one: `key:ci`, or `key` for every key.
+    /// A source, or a kind of source: `key:ci`, or `key` for every key.
     pub source: Option<Arc<str>>,
-    /// Only sessions that were used at or after this time.
+    /// Only sessions used at or after this time.
     pub since: Option<Timestamp>,
     pub cwd: Option<PathBuf>,
 }
 
 impl SessionFilter {
-    /// Returns whether it admits every session.
+    /// Returns whether the filter admits every session.
     pub const fn is_empty(&self) -> bool {
         self.words.is_empty()
             && self.statuses.is_empty()
@@ -66,7 +66,7 @@ impl SessionFilter {
             && self.cwd.is_none()
     }
 
-    /// Whether it lets through only sessions whose newest turn has not ended.
+    /// Returns whether the filter admits only sessions whose newest turn has not ended.
     pub fn is_unfinished(&self) -> bool {
         let unfinished = |status: &Arc<str>| TurnState::UNFINISHED.contains(&&**status);
         !self.statuses.is_empty() && self.statuses.iter().all(unfinished)

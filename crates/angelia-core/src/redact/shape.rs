@@ -1,8 +1,8 @@
 //! Patterns of tokens.
 //!
-//! Every pattern is recognised by its first [`MAX_HEAD_BYTES`] bytes at most and never matches
-//! beyond its line; this allows a stream to be redacted as it arrives. Every pattern also contains
-//! one of a few keywords, and only patterns whose keyword occurs are tried.
+//! Every pattern is recognised by at most its first [`MAX_HEAD_BYTES`] bytes and never matches
+//! beyond its line, so a stream can be redacted as it arrives. Every pattern also contains one of a
+//! few keywords, and only patterns whose keyword occurs are tried.
 
 use std::{
     ops::Range,
@@ -12,10 +12,10 @@ use std::{
 use aho_corasick::AhoCorasick;
 use regex::Regex;
 
-/// This many bytes of a secret and of the text that introduces it are enough to recognise it.
+/// Maximum number of bytes, of a secret and of the text that introduces it, needed to recognise it.
 pub(super) const MAX_HEAD_BYTES: usize = 512;
 
-/// A path is recognised by this many bytes before the name of its file.
+/// Maximum number of bytes before a file name in which the file's path is recognised.
 const MAX_PATH_BYTES: usize = 256;
 
 struct SecretPattern {
@@ -41,8 +41,8 @@ static SECRET_PATTERNS: [SecretPattern; 12] = [
     secret_pattern(&["xox"], r"xox[abeoprs]-[A-Za-z0-9-]{10,}"),
     secret_pattern(&["akia", "asia"], r"(?-u:\b)A[KS]IA[A-Z0-9]{16}"),
     secret_pattern(&["aiza"], r"AIza[A-Za-z0-9_-]{30,}"),
-    // Does not require the dots of a JWT: they come late, and base64 JSON does not belong in a log
-    // anyway.
+    // Does not require the dots of a JWT, because they come late, and base64-encoded JSON does not
+    // belong in a log anyway.
     secret_pattern(&["eyj"], r"(?-u:\b)eyJ[A-Za-z0-9_-]{17,}(?:\.[A-Za-z0-9_-]+)*"),
     secret_pattern(&["bearer"], r"(?i-u:\bbearer)[ \t]{1,8}([A-Za-z0-9._~+/=-]{16,})"),
     secret_pattern(
@@ -62,7 +62,7 @@ static SECRET_PATTERNS: [SecretPattern; 12] = [
     secret_pattern(&["://"], r#"://([!-~&&[^/?#@"'<>\\]]{1,256})@"#),
 ];
 
-/// The keywords of all patterns, and the index of the pattern that each belongs to.
+/// The keywords of all patterns, with the index of the pattern for each.
 static KEYWORDS: LazyLock<Option<(AhoCorasick, Vec<usize>)>> = LazyLock::new(|| {
     let mut owners = Vec::new();
     let mut words = Vec::new();
@@ -70,7 +70,7 @@ static KEYWORDS: LazyLock<Option<(AhoCorasick, Vec<usize>)>> = LazyLock::new(|| 
         owners.extend(shape.keywords.iter().map(|_| index));
         words.extend(shape.keywords);
     }
-    // Belongs to no pattern, but text that contains it is not clean.
+    // Belongs to no pattern, but makes text unclean.
     owners.push(SECRET_PATTERNS.len());
     words.push(&KEY_BEGIN_KEYWORD);
     let automaton = AhoCorasick::builder().ascii_case_insensitive(true).build(words).ok()?;
@@ -92,7 +92,7 @@ impl PatternSet {
         Self([true; SECRET_PATTERNS.len()])
     }
 
-    /// Whether neither a pattern nor the start of a private key can match.
+    /// Returns whether neither a pattern nor the start of a private key can match.
     pub(super) fn rules_out_all(text: &str) -> bool {
         KEYWORDS.as_ref().is_some_and(|(words, _)| !words.is_match(text))
     }
@@ -129,8 +129,8 @@ impl PatternSet {
     }
 }
 
-/// Whether the text is a sentence about a file whose name looks like that of a secret, such as
-/// `/etc/passwd: Permission denied`. Masked, it would say neither what failed nor why.
+/// Returns whether the text is a message about a file whose name looks like that of a secret, such
+/// as `/etc/passwd: Permission denied`. If masked, it would say neither what failed nor why.
 fn says_about_a_file(text: &str, name: usize, value: &Range<usize>) -> bool {
     if !text[name..value.start].ends_with(": ") {
         return false;
@@ -151,14 +151,14 @@ static KEY_BEGIN: LazyLock<Option<Regex>> =
 static KEY_END: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----").ok());
 
-/// Returns the range of the line that starts a private key.
+/// Returns the range of the marker that begins a private key.
 pub(super) fn key_begin(line: &str) -> Option<Range<usize>> {
     // A plain substring search is faster than a regex that starts with five dashes.
     line.contains("PRIVATE KEY").then_some(())?;
     Some(KEY_BEGIN.as_ref()?.find(line)?.range())
 }
 
-/// Returns the end of the line that ends a private key.
+/// Returns the end of the marker that ends a private key.
 pub(super) fn key_end(line: &str) -> Option<usize> {
     Some(KEY_END.as_ref()?.find(line)?.end())
 }

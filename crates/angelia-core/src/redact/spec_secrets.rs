@@ -7,7 +7,7 @@ use crate::model::{Failure, SessionSpec};
 
 impl Redactor {
     /// Masks the values of a specification's `env`, and those in `env` and `headers` of its MCP
-    /// servers. Paths, numbers and addresses without credentials are not masked: they are no
+    /// servers. Does not mask paths, numbers and addresses without credentials: they are not
     /// secrets, and messages need them.
     pub fn of_spec(spec: &SessionSpec) -> Self {
         Self::new(spec_secrets(spec))
@@ -39,7 +39,7 @@ pub fn spec_secrets(spec: &SessionSpec) -> Vec<String> {
 }
 
 /// Returns whether the value of a variable may be a secret. Paths, numbers and addresses without
-/// credentials are none.
+/// credentials are not.
 pub fn may_be_secret(value: &str) -> bool {
     let is_path = value.starts_with('/') || value.starts_with("~/");
     let is_number = value.parse::<f64>().is_ok();

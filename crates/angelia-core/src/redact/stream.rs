@@ -4,20 +4,21 @@ use super::{MASK, Redactor, mask, shape};
 
 /// An incomplete line is held back up to this length.
 const MAX_HELD_LINE_BYTES: usize = 64 * 1024;
-/// Private keys are shorter. Text that starts like a key and does not end within this is shown.
+/// Longer than any private key. Text that starts like a key, but does not end within this length,
+/// is shown.
 const MAX_PRIVATE_KEY_BYTES: usize = 16 * 1024;
 
-/// Produces the same text as [`Redactor::redact`], however it is cut into pieces. Lines are held
-/// back until they are complete; the beginning of a very long line is released when no secret can
-/// reach into the rest.
+/// Produces the same text as [`Redactor::redact`], however the input is split into pieces. Holds
+/// lines back until they are complete, but releases the beginning of a very long line when no
+/// secret can extend into the rest.
 #[derive(Debug)]
 pub struct StreamRedactor {
     redactor: Redactor,
     /// The incomplete line.
     pending: String,
-    /// A secret is longer than the text we hold back: the rest of the line is masked with it.
+    /// Set if a secret is longer than the text held back: the rest of the line is masked with it.
     is_dropping_line: bool,
-    /// Set inside a private key: the number of bytes left out so far.
+    /// Set inside a private key: number of bytes omitted so far.
     private_key_bytes: Option<usize>,
 }
 
@@ -90,10 +91,10 @@ impl StreamRedactor {
         }
     }
 
-    /// Releases the beginning of a line that is too long to be held back.
+    /// Releases the beginning of a line that is too long to hold back.
     fn release_line_start(&mut self, out: &mut String) {
         if self.private_key_bytes.is_some() || shape::key_begin(&self.pending).is_some() {
-            // No key has such long lines. Mask the whole line instead of tracking the key across
+            // No key has lines this long, so mask the whole line instead of tracking the key across
             // its parts.
             let line = std::mem::take(&mut self.pending);
             self.push_line(&line, out);
@@ -106,8 +107,8 @@ impl StreamRedactor {
             return;
         };
         let mut cut = self.pending.floor_char_boundary(edge);
-        // Do not cut a secret or separate it from the text that introduces it: it may continue in
-        // the next piece.
+        // Do not cut a secret, or separate it from the text that introduces it, because it may
+        // continue in the next piece.
         while let Some(secret) = secrets.iter().find(|s| s.start < cut && cut < s.end) {
             let head = secret.start.saturating_sub(shape::MAX_HEAD_BYTES);
             cut = self.pending.floor_char_boundary(head);

@@ -1,4 +1,4 @@
-//! A running agent with one conversation and many turns: reads its lines, and carries out its
+//! A running agent with one conversation and many turns: reads the agent's lines and executes its
 //! requests. The steps of a turn are in [`turn`](super::turn).
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::{
     truncation::truncate_chars,
 };
 
-/// The notification by which an agent withdraws one of its requests.
+/// The notification with which an agent withdraws one of its requests.
 const CANCEL_REQUEST: &str = "$/cancel_request";
 
 #[derive(Debug)]
@@ -34,19 +34,18 @@ pub(super) struct AcpAgent {
     pub(super) translator: AcpTranslator,
     pub(super) service: Service,
     pub(super) redactor: Redactor,
-    /// Content sent before the first message: an appended system prompt, a history of another
-    /// agent.
+    /// Content sent before the first message: an appended system prompt, another agent's history.
     pub(super) preface: Vec<Content>,
-    /// Output of an earlier turn may still arrive.
+    /// Set if output of an earlier turn may still arrive.
     pub(super) unsettled: bool,
-    /// The time at which tool calls that were only announced are shown.
+    /// When to show tool calls that were only announced.
     pub(super) announce_at: Option<Instant>,
-    /// Tells our own programs that the agent starts which session they belong to.
+    /// Tells our own programs, when the agent starts them, which session they belong to.
     pub(super) _session_binding: SessionBinding,
 }
 
 impl AcpAgent {
-    /// Returns the content of the prompt. Text from a remote sender is neutralised, so that it
+    /// Returns the content of the prompt. Text from a remote sender is neutralised so that it
     /// cannot trigger the agent's commands.
     pub(super) fn prompt_content(&mut self, turn: &Turn) -> Vec<Content> {
         let mut content = std::mem::take(&mut self.preface);
@@ -76,7 +75,7 @@ impl AcpAgent {
         }
     }
 
-    /// Handles the next line. `None`: no further line has arrived.
+    /// Handles the next line. Returns `None` if no further line has arrived.
     fn handle_line(&mut self, out: &mut Vec<AgentEvent>) -> Option<LineEffect> {
         let Self { connection: AcpConnection { link, peer }, translator, .. } = self;
         let line = match link.output.framer.next()? {
@@ -109,8 +108,8 @@ impl AcpAgent {
             Received::Response { waiter: PendingRequestKind::Prompt, result }
                 if translator.in_turn() =>
             {
-                // Open approvals are withdrawn first: ending the turn would drop their request ids,
-                // and the agent would wait for an answer for ever.
+                // Withdraw the open approvals first: ending the turn would drop their request ids,
+                // and the agent would wait for an answer forever.
                 let unanswered = translator.withdraw_approvals(out);
                 let ended = translator.on_prompt_response(result, out);
                 for decided in unanswered {
@@ -124,9 +123,9 @@ impl AcpAgent {
         Some(LineEffect::Nothing)
     }
 
-    /// Starts to carry out a request of the agent.
+    /// Starts to execute a request from the agent.
     pub(super) async fn start_request(&mut self, id: RpcId<'static>, request: ClientRequest) {
-        // Keep the output for the tool result: a released terminal forgets it.
+        // Keep the output for the tool result, because a released terminal forgets it.
         if let ClientRequest::Release(terminal) | ClientRequest::Kill(terminal) = &request
             && let Some(text) = self.service.terminal_output(terminal)
         {
@@ -158,7 +157,6 @@ impl AcpAgent {
         self.carry_out(effect).await;
     }
 
-    /// Carries out a decision.
     pub(super) async fn carry_out(&mut self, effect: Option<DecisionEffect>) {
         match effect {
             Some(DecisionEffect::Execute(id, request)) => self.start_request(id, request).await,
@@ -192,7 +190,7 @@ enum LineEffect {
 }
 
 impl AcpConnection {
-    /// Answers a decided request, unless it must be carried out first.
+    /// Answers a decided request, unless it must be executed first.
     pub(super) fn send_decision(&mut self, decided: &DecisionEffect) {
         let line = match decided {
             DecisionEffect::Reply(id, result) => self.peer.response(id, Ok(&**result)),

@@ -1,6 +1,6 @@
-//! The connection to a running agent before and between turns: we send one request at a time and
-//! wait for its answer. Meanwhile the agent's own requests are refused, and its notifications go to
-//! the caller, which keeps only the cost of a resumed conversation.
+//! The connection to a running agent outside of turns: we send one request at a time and wait for
+//! its answer. Meanwhile, the agent's own requests are refused. Its notifications go to the caller,
+//! which keeps only the cost of a resumed conversation.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::{failure::AcpFailureContext, protocol::outgoing::AcpCall};
 use crate::process_link::ProcessLink;
 
-/// The kind of request that waits for an answer.
+/// Which kind of request awaits an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PendingRequestKind {
     /// A request outside of a turn, sent by [`AcpConnection::call`].
@@ -26,20 +26,20 @@ pub(super) enum PendingRequestKind {
     Prompt,
 }
 
-/// The pipes of the agent and our unanswered requests.
+/// The agent's pipes, and our unanswered requests.
 #[derive(Debug)]
 pub(super) struct AcpConnection {
     pub(super) link: ProcessLink,
     pub(super) peer: Peer<PendingRequestKind>,
 }
 
-/// The reason why a request has no result.
+/// Why a request has no result.
 #[derive(Debug)]
 pub(super) enum AcpCallError {
     Refused(ErrorObject),
     /// The agent has exited or closed its output.
     Gone,
-    /// The agent has not answered within this time.
+    /// The agent did not answer within this time.
     Timeout(Duration),
 }
 
@@ -48,8 +48,8 @@ impl AcpConnection {
         Self { link, peer: Peer::new(VersionField::Include) }
     }
 
-    /// Sends a request and waits for its answer. `on_notification` receives the agent's
-    /// notifications meanwhile.
+    /// Sends a request and waits for its answer. Meanwhile, passes the agent's notifications to
+    /// `on_notification`.
     pub(super) async fn call(
         &mut self,
         call: &AcpCall,

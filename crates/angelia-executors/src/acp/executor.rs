@@ -152,7 +152,7 @@ impl Executor for AcpExecutor {
                 Ok(Some(_)) => Ok(()),
                 Ok(None) => {
                     tracing::info!(
-                        "the ACP agent keeps its record of the conversation: it offers no deletion"
+                        "the ACP agent keeps its record of the conversation: it cannot delete any"
                     );
                     Ok(())
                 }
@@ -272,8 +272,8 @@ impl AcpExecutor {
     }
 }
 
-/// Returns whether an agent for `spec` may wait in the pool. A session with a history of its own is
-/// not pooled, because no other session could use that agent.
+/// Reports whether an agent for `spec` may wait in the pool. A session with its own history is not
+/// pooled, because no other session could use its agent.
 fn is_poolable(spec: &SessionSpec) -> bool {
     spec.warm > 0 && spec.history.is_empty() && launch::check_spec(spec).is_ok()
 }

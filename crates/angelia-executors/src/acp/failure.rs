@@ -1,5 +1,5 @@
-//! Turns JSON-RPC errors of agents into failures with a hint. Agents do not agree on error codes,
-//! so the text decides where the code is not specific.
+//! Turns agents' JSON-RPC errors into failures with a hint. Agents do not agree on error codes, so
+//! where the code is not specific, the text decides.
 
 use angelia_core::model::{Failure, FailureKind};
 use angelia_wire::jsonrpc::{self, ErrorObject};
@@ -11,7 +11,7 @@ use crate::truncation::truncate_chars;
 /// ACP's own error code for "log in first".
 const AUTH_REQUIRED: i64 = -32000;
 
-/// Limits the quoted text of an error.
+/// Limits how much of an error's text is quoted.
 const MAX_QUOTED_CHARS: usize = 600;
 
 /// Words that indicate a missing or failed login, in lower case.
@@ -55,7 +55,7 @@ const LOST_SESSION_WORDS: [&str; 5] = [
     "not found",
 ];
 
-/// The agent that failed, and the action that failed.
+/// Which agent failed, and at what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AcpFailureContext<'a> {
     pub(crate) agent: &'a AgentDescription,
@@ -111,7 +111,7 @@ impl AcpFailureContext<'_> {
         }
     }
 
-    /// Returns a hint on how to log in, with the agent's own description if it has one.
+    /// Returns a hint on how to log in, using the agent's own description if it has one.
     pub(crate) fn login_hint(&self) -> String {
         let agent = self.agent.name();
         let ways = self.agent.login_methods.join("; ");
@@ -127,15 +127,15 @@ impl AcpFailureContext<'_> {
     }
 }
 
-/// Returns whether an error means that the agent is not logged in.
+/// Reports whether an error means that the agent is not logged in.
 pub(crate) fn is_auth_error(error: &ErrorObject) -> bool {
     let greeting = AgentDescription::default();
     let around = AcpFailureContext { agent: &greeting, action: "" };
     around.classify(error.code, &error_text(error)).0 == FailureKind::Auth
 }
 
-/// Returns the whole text of an error. Some agents put the JSON of an upstream error into theirs;
-/// its message is extracted.
+/// Returns the whole text of an error. Some agents embed the JSON of an upstream error, whose
+/// message is extracted.
 pub(crate) fn error_text(error: &ErrorObject) -> String {
     let mut text = nested_message(&error.message).unwrap_or_else(|| error.message.to_string());
     let data: Option<Value> =
@@ -166,8 +166,8 @@ fn nested_message(text: &str) -> Option<String> {
     message.as_str().map(str::to_owned)
 }
 
-/// Returns whether a number stands by itself in a text. The digits of an id do not count: a session's id
-/// is quoted in most errors, and any digits can be in it.
+/// Reports whether a number appears as a separate word. Digits inside an id do not count: most
+/// errors quote a session id, which can contain any digits.
 fn has_number(text: &str, number: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == number)
 }
@@ -219,7 +219,7 @@ mod tests {
             (-32602, "bad block", FailureKind::Invalid),
             (-32603, "API error: 401 for this key", FailureKind::Auth),
             (-32603, "upstream said (429)", FailureKind::RateLimited),
-            // The digits of an id say nothing.
+            // Digits inside an id do not count.
             (
                 -32002,
                 "Resource not found: e4775162-4403-4401-a33e-345659de8b7b",

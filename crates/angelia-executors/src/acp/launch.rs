@@ -1,5 +1,5 @@
-//! Turns a session specification into the command line of an ACP agent, and refuses settings that
-//! ACP agents cannot honour. Pure except for the search for the program.
+//! Turns a session specification into an ACP agent's command line, and refuses settings that ACP
+//! agents cannot honour. Pure except for the search for the program.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use angelia_core::model::{
 
 use crate::host::ExecutorHost;
 
-/// Refuses settings that ACP gives us no means to enforce.
+/// Refuses settings that we cannot enforce through ACP.
 pub(super) fn check_spec(spec: &SessionSpec) -> Result<(), Failure> {
     let refuse = |what: &str, hint: &str| {
         Err(Failure::new(FailureKind::Invalid, what).with_hint(hint.to_owned()))
@@ -51,7 +51,7 @@ pub(super) fn check_spec(spec: &SessionSpec) -> Result<(), Failure> {
     check_billing(spec.billing)
 }
 
-/// Accepts only `billing: any`: ACP agents do not report which account pays.
+/// Accepts only `billing: any`, because ACP agents do not report which account pays.
 fn check_billing(billing: Billing) -> Result<(), Failure> {
     match billing {
         Billing::Any => Ok(()),
@@ -65,7 +65,7 @@ fn check_billing(billing: Billing) -> Result<(), Failure> {
     }
 }
 
-/// The agent's command line, with the path of the program that was found.
+/// The agent's command line, with the program resolved to a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AcpAgentCommand {
     pub(super) program: PathBuf,
@@ -98,7 +98,7 @@ fn expand_home(host: &ExecutorHost, name: &str) -> PathBuf {
     }
 }
 
-/// Returns the key of the warm pool: sessions with equal fingerprints may swap agents.
+/// Returns the key of the warm pool: sessions with equal fingerprints can share an agent.
 pub(super) fn pool_key(spec: &SessionSpec) -> LaunchFingerprint {
     LaunchFingerprint::of(spec)
 }

@@ -4,23 +4,23 @@
 //! - `launch`: checks a session specification and turns it into a command line.
 //! - `connection`, `start`: start the agent and open a conversation.
 //! - `agent`, `turn`: the running agent and its turns.
-//! - [`client`]: carries out the agent's requests to read and write files and to run programs.
+//! - [`client`]: executes the agent's requests to read and write files and to run programs.
 //! - [`selftest`]: the setup for a scripted model.
 //! - `executor`: implements the executor port.
-//! - [`protocol`]: the JSON of both directions. [`translate`]: messages become events. Both are
+//! - [`protocol`]: the JSON of both directions. [`translate`]: turns messages into events. Both are
 //!   pure.
-//! - `failure`: JSON-RPC errors become failures.
+//! - `failure`: turns JSON-RPC errors into failures.
 //!
-//! The requests that need an approval, by permission level (the engine decides on approvals):
+//! Which requests need approval, by permission level (the engine decides on approvals):
 //!
-//! | | the agent's permission requests | files we write for it | programs we run for it |
+//! | level | the agent's permission requests | files we write for it | programs we run for it |
 //! |---|---|---|---|
-//! | `ask` | asked | asked | asked |
-//! | `edit` | edits inside the folder are allowed | allowed | asked |
+//! | `ask` | approval | approval | approval |
+//! | `edit` | edits inside the folder are allowed | allowed | approval |
 //! | `unattended` | allowed | allowed | allowed |
 //!
-//! Each agent decides for itself whether it asks at all. If it offers a mode named `default`, we
-//! switch it to that mode.
+//! Each agent decides whether it asks at all. If it offers a mode named `default`, we switch it to
+//! that mode.
 
 mod agent;
 pub mod client;

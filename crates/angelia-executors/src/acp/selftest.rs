@@ -15,11 +15,11 @@ use crate::{
     selftest::{PrivateFolders, ScriptedAgent, TestedVersions},
 };
 
-/// Agents that our tests run: a part of the name, in lower case, and the version.
+/// The agents that our tests run: part of the name, in lower case, and the version.
 const TESTED_AGENTS: [(&str, &str); 3] =
     [("claude", "0.49.0"), ("gemini", "0.61.0"), ("opencode", "1.18.33")];
 
-/// Returns variables that keep Gemini CLI from opening a browser, from starting itself again, and from
+/// Returns variables that keep Gemini CLI from opening a browser, from restarting itself, and from
 /// asking one model which other model to use.
 pub fn gemini_variables() -> [(&'static str, &'static str); 3] {
     [("GEMINI_CLI_NO_RELAUNCH", "true"), ("NO_BROWSER", "1"), ("GEMINI_MODEL", "gemini-2.5-flash")]
@@ -30,7 +30,7 @@ pub fn gemini_login(base_url: &str) -> [(&'static str, String); 2] {
     [("GEMINI_API_KEY", "dummy".to_owned()), ("GOOGLE_GEMINI_BASE_URL", base_url.to_owned())]
 }
 
-/// Variables that keep `OpenCode` from using the network for anything but its model, set to 1.
+/// Variables that keep `OpenCode` from using the network except for its model; each is set to 1.
 pub const OPENCODE_SWITCHES: [&str; 5] = [
     "OPENCODE_DISABLE_AUTOUPDATE",
     "OPENCODE_DISABLE_MODELS_FETCH",
@@ -39,7 +39,7 @@ pub const OPENCODE_SWITCHES: [&str; 5] = [
     "DO_NOT_TRACK",
 ];
 
-/// Returns variables that make `OpenCode` use a provider at `base_url` that speaks the Messages dialect.
+/// Returns variables that make `OpenCode` use a provider of the Messages dialect at `base_url`.
 pub fn opencode_variables(base_url: &str) -> Vec<(&'static str, String)> {
     let limit = json!({"context": 100_000, "output": 4096});
     let model = |name: &str| json!({"name": name, "limit": limit});
@@ -109,7 +109,7 @@ impl ScriptedAgent for AcpSelftest {
         None
     }
 
-    /// The protocol leaves it to the agent whether it keeps conversations.
+    /// Returns `false`, because the protocol leaves it to the agent whether it keeps conversations.
     fn must_resume(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Starts an agent and opens a conversation, either a new one or one to resume.
+//! Starts an agent and opens a new conversation or resumes an existing one.
 //!
 //! ```text
 //!  spawn ─► initialize ─► session/resume, else session/load ─┬─► mode, model ─► open
@@ -31,16 +31,16 @@ use crate::{
     process_link::ProcessLink,
 };
 
-/// For `initialize`. Some agents load a large runtime before they answer.
+/// Timeout of `initialize`. Some agents load a large runtime before they answer.
 const INITIALIZE_LIMIT: Duration = Duration::from_mins(1);
 
-/// For opening a conversation. The agent's MCP servers may be slow to start.
+/// Timeout for opening a conversation. The agent's MCP servers may be slow to start.
 const OPEN_LIMIT: Duration = Duration::from_secs(90);
 
-/// For setting the mode or the model, which agents only record.
+/// Timeout for setting the mode or the model, which agents only record.
 const SETTING_LIMIT: Duration = Duration::from_secs(30);
 
-/// The time for an agent that is not needed to exit by itself.
+/// How long an agent that is not needed has to exit.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The id that most agents use for the mode in which they ask for permission.
@@ -59,7 +59,7 @@ pub(super) struct AcpProcess {
 pub(super) struct AcpSession {
     pub(super) process: AcpProcess,
     pub(super) conversation: AcpConversation,
-    /// The `usage_update` parameters received so far: the earlier cost of a resumed conversation.
+    /// The `usage_update` parameters so far, which give the earlier cost of a resumed conversation.
     pub(super) usage_updates: Vec<Box<RawValue>>,
 }
 
@@ -201,7 +201,7 @@ impl SessionOpener<'_> {
     ) -> Result<Box<RawValue>, AcpCallError> {
         let usage_updates = &mut self.usage_updates;
         let listen = |_: &str, params: Option<&RawValue>| {
-            // A replay of the conversation is dropped; only its cost is kept.
+            // Drop the replay of the conversation and keep only its cost.
             if let Some(params) = params.filter(|params| params.get().contains("usage_update")) {
                 usage_updates.push(params.to_owned());
             }
@@ -223,14 +223,15 @@ impl SessionOpener<'_> {
         }
     }
 
-    /// Resumes a conversation. It is lost if the agent no longer has it or cannot resume any.
+    /// Resumes a conversation. Returns [`ConversationError::Lost`] if the agent refuses to or
+    /// cannot resume conversations.
     async fn resume(
         &mut self,
         native: &NativeSessionId,
         servers: Vec<McpServer>,
     ) -> Result<AcpSessionInfo, ConversationError> {
         let (id, cwd) = (native.as_str(), &self.spec.cwd);
-        // `session/resume` comes first, because it does not replay the conversation.
+        // Try `session/resume` first, because it does not replay the conversation.
         let mut ways = Vec::new();
         if self.process.agent.can_resume {
             ways.push(AcpCall::resume(id, cwd, servers.clone()));
@@ -257,8 +258,8 @@ impl SessionOpener<'_> {
         Err(ConversationError::Lost)
     }
 
-    /// Switches the agent to the mode in which it asks, if it has one. The user may have configured
-    /// the agent itself not to ask.
+    /// Switches the agent to the mode in which it asks for permission, if it has one, because the
+    /// user may have configured it not to ask.
     async fn set_mode(
         &mut self,
         session: &NativeSessionId,
@@ -309,7 +310,7 @@ impl SessionOpener<'_> {
 }
 
 /// Starts an agent for one request about a conversation that is not open, then stops the agent.
-/// `None`: the agent does not support the request.
+/// Returns `None` if the agent does not support the request.
 pub(super) async fn call_once(
     host: &ExecutorHost,
     spec: &SessionSpec,

@@ -24,18 +24,18 @@ use super::{
 };
 use crate::turn_driver::{TurnProtocol, notice_event};
 
-/// A tool call that is only announced is shown after this time, even if nothing more is known.
+/// A tool call that was only announced is shown after this time, even if nothing more is known.
 const ANNOUNCE_DELAY: Duration = Duration::from_millis(300);
 
-/// Limits the wait for the agent's refusal of the barrier request.
+/// How long to wait for the agent to refuse the barrier request.
 const SETTLE_LIMIT: Duration = Duration::from_secs(1);
 
 pub(super) enum AcpInput {
     /// Lines have arrived in the framer.
     Lines,
-    /// A request of the agent has been carried out.
+    /// A request from the agent has been executed.
     Response(ClientResponse),
-    /// Tool calls that were only announced must be shown.
+    /// It is time to show tool calls that were only announced.
     AnnounceDue,
 }
 
@@ -115,9 +115,9 @@ impl TurnProtocol for AcpAgent {
                 self.apply_decision(&key, &decision, batch).await;
                 decision.verdict == Verdict::Stop
             }
-            // Our capabilities say `steer: false`, so this is not expected.
+            // Unexpected, because our capabilities say `steer: false`.
             TurnControl::Steer(_) => {
-                let text = "an ACP agent takes no messages during a turn; send it again afterwards";
+                let text = "ACP agents accept no messages during a turn; send it again afterwards";
                 batch.push(notice_event(NoticeLevel::Warning, "not_steered", text.to_owned()));
                 false
             }
@@ -130,8 +130,8 @@ impl TurnProtocol for AcpAgent {
         }
     }
 
-    /// Cancels the turn. The agent's open permission requests are answered first, because the
-    /// protocol requires a client to answer them as cancelled.
+    /// Cancels the turn. Answers the agent's open permission requests first, because the protocol
+    /// requires a client to answer them as cancelled.
     async fn stop(&mut self, batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         for decided in self.translator.begin_stop(batch) {
             self.connection.send_decision(&decided);
@@ -171,13 +171,13 @@ impl TurnProtocol for AcpAgent {
 }
 
 impl AcpAgent {
-    /// Waits until the output of an interrupted turn has passed, so that it does not become part of
-    /// the next one. `false`: the agent has exited.
+    /// Waits until the output of an interrupted turn has arrived, so that it does not become part
+    /// of the next turn. Returns `false` if the agent has exited.
     async fn settle(&mut self) -> bool {
         if !std::mem::take(&mut self.unsettled) {
             return true;
         }
-        // The agent answers in order: output of an interrupted turn comes before this answer.
+        // The agent answers in order, so output of an interrupted turn arrives before this answer.
         let call = AcpCall::barrier(self.translator.session().as_str());
         let Self { connection, translator, .. } = self;
         let mut discarded = Vec::new();

@@ -1,4 +1,4 @@
-//! The paths and the command that a call of one of the CLI's tools touches, read from its input.
+//! The paths and the command that a call to one of the CLI's tools touches, read from its input.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -9,11 +9,11 @@ use super::tool::{self, ToolInput};
 /// The characters that end the literal part of a file pattern.
 const GLOB_CHARACTERS: &[char] = &['*', '?', '[', '{', '!'];
 
-/// Returns the paths and the command of the call. `home` is the CLI's `HOME`: its file tools expand
-/// `~`.
+/// Returns the paths and the command of the call. `home` is the CLI's `HOME`, because its file
+/// tools expand `~`.
 pub(super) fn tool_access(tool: &str, input: &ToolInput<'_>, home: &Path) -> ToolAccess {
     let mut access = ToolAccess::default();
-    // Every field that names a path counts, because we do not know which one the tool reads.
+    // Collect every field that names a path, because we do not know which one the tool reads.
     let paths = input.paths().map(|path| expand_home(path, home));
     match tool::tool_class(tool) {
         ToolClass::Read => {
@@ -43,7 +43,7 @@ pub(super) fn expand_home(path: &str, home: &Path) -> PathBuf {
     }
 }
 
-/// Returns the folder in which a file pattern begins to match.
+/// Returns the folder below which a file pattern can match.
 fn literal_folder(pattern: &Path) -> PathBuf {
     let is_literal = |component: &Component<'_>| {
         !component.as_os_str().to_string_lossy().contains(GLOB_CHARACTERS)

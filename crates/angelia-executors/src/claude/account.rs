@@ -1,4 +1,4 @@
-//! The billing lane, from the account that the program reports before any prompt.
+//! The billing lane, taken from the account that the program reports before any prompt.
 
 use angelia_core::model::{Billing, Failure};
 use serde::Deserialize;
@@ -33,14 +33,14 @@ impl ClaudeAccount {
         response.account.0
     }
 
-    /// Returns the billing lane; `None` if there is no login or the program does not report it.
+    /// Returns the billing lane, or `None` if there is no login or the program does not report it.
     pub(crate) fn billing_lane(&self) -> Option<&str> {
         if let Some(provider) = self.api_provider.as_deref()
             && provider != "firstParty"
         {
             return Some(provider);
         }
-        // When both exist, the program uses the API key and not the login.
+        // If both exist, the program uses the API key and not the login.
         if self.api_key_source.as_deref().is_some_and(is_named) {
             return Some(API_KEY_LANE);
         }
@@ -65,7 +65,7 @@ impl ClaudeAccount {
     }
 }
 
-/// Returns whether the program names a source; `none` stands for a missing one.
+/// Reports whether the program names a source; `none` stands for a missing one.
 pub(crate) fn is_named(source: &str) -> bool {
     !source.is_empty() && source != "none"
 }

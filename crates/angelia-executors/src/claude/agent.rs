@@ -1,5 +1,5 @@
-//! One running program that serves many turns: its lines, the messages to it, and the requests that
-//! we send it meanwhile. The steps of a turn are in [`turn`](super::turn).
+//! One running program that serves many turns: its lines, our messages to it, and the requests that
+//! we send during turns. The steps of a turn are in [`turn`](super::turn).
 
 use std::sync::Arc;
 
@@ -31,28 +31,28 @@ pub(crate) struct StreamAgent {
     pub(crate) settings: StreamAgentSettings,
     /// A history that the program did not accept as a transcript; sent before the first message.
     pub(crate) history_text: Option<Content>,
-    /// The origin of the running turn; its steering messages have the same.
+    /// The origin of the running turn, which its steering messages share.
     pub(crate) origin: TurnOrigin,
-    /// No text of the running turn has been seen yet.
+    /// Set until the running turn has produced its first text.
     pub(crate) awaits_first_delta: bool,
-    /// The framer holds complete lines that have not been translated.
+    /// Set if the framer holds complete lines that are not translated yet.
     pub(crate) has_unread_lines: bool,
     pub(crate) request_count: u64,
     /// Steering messages for the running turn that the program cannot accept yet.
     pub(crate) pending_steers: Vec<Vec<Content>>,
     pub(crate) cost_poll: CostPoll,
-    /// Tells our own programs that the agent starts which session they belong to.
+    /// Tells our own programs, when the agent starts them, which session they belong to.
     pub(crate) session_binding: Option<SessionBinding>,
 }
 
-/// Polls the cost of a running turn when the cost is limited: the program reports it only on
+/// Polls the cost of a running turn if the cost is limited, because the program reports it only on
 /// request.
 #[derive(Debug, Default)]
 pub(crate) struct CostPoll {
     pub(crate) is_limited: bool,
-    /// The id of the usage request that has not been answered.
+    /// The id of the usage request that awaits an answer.
     pending_request: Option<String>,
-    /// The cost may have changed since the last request.
+    /// Set if the cost may have changed since the last request.
     due: bool,
 }
 
@@ -68,9 +68,9 @@ pub(crate) struct StreamAgentSettings {
     pub(crate) title: &'static str,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
-    /// Whether it is known how the program handles commands and mentions in text.
+    /// Whether we know how the program handles commands and mentions in text.
     pub(crate) text_handling: TextHandling,
-    /// In model mode text never triggers commands or mentions, even text of the owner.
+    /// In model mode, text never triggers commands or mentions, not even the owner's.
     pub(crate) model_mode: bool,
 }
 
@@ -101,7 +101,7 @@ impl StreamAgent {
         }
     }
 
-    /// Sends queued steering messages, once the program would make them part of the running turn.
+    /// Sends queued steering messages once the program would make them part of the running turn.
     pub(super) fn send_pending_steers(&mut self) {
         if self.pending_steers.is_empty() || !self.translator.accepts_steering() {
             return;
@@ -150,8 +150,8 @@ impl StreamAgent {
                 }
                 None => {}
             }
-            // The program makes a call as soon as the call is written, while further calls of the
-            // same message still follow. So report the wait only when the message is complete.
+            // The program makes a call as soon as it has written it, while further calls of the
+            // same message may still follow. Report the wait only once the message is complete.
             if !self.translator.is_writing() && self.tools.take_unreported() {
                 self.translator.emit_usage_so_far(out);
                 out.push(AgentEvent::Activity(Activity::AwaitingToolResult));
@@ -177,14 +177,14 @@ impl StreamAgent {
         id
     }
 
-    /// Asks for the totals of this process before the turn adds to them, to get the baseline.
+    /// Requests the totals of this process before the turn adds to them; they are the baseline.
     pub(super) fn request_cost_baseline(&mut self) {
         self.cost_poll.due = self.cost_poll.is_limited && !self.translator.has_usage_baseline();
         self.poll_cost(&[]);
     }
 
-    /// Requests the totals after every tool result, because the next model request follows. Only
-    /// one request is outstanding at a time.
+    /// Requests the totals after every tool result, because another model request follows. Only one
+    /// request is outstanding at a time.
     fn poll_cost(&mut self, batch: &[AgentEvent]) {
         let is_result =
             |one: &AgentEvent| matches!(one, AgentEvent::Event(EventKind::ToolResult(_)));

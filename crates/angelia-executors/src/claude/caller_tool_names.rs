@@ -1,5 +1,5 @@
-//! Names and schemas of the caller's tools, as the program sees them. Callers choose names and
-//! schemas freely; the program accepts only some, and drops all tools if one of them is invalid.
+//! The names and schemas of the caller's tools, as the program sees them. Callers choose names and
+//! schemas freely. The program accepts only some of them, and drops all tools if one is invalid.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,7 +11,7 @@ use serde::{
 use serde_json::value::{RawValue, to_raw_value};
 use sha2::{Digest as _, Sha256};
 
-/// Matches every tool of the caller in the program's permission rules.
+/// Matches all the caller's tools in the program's permission rules.
 pub(crate) const CALLER_TOOL_PREFIX: &str = "mcp__client";
 
 /// The longest tool name that the model's API accepts, including the prefix.
@@ -22,8 +22,8 @@ pub(crate) fn model_tool_name(name: &str) -> String {
     format!("{CALLER_TOOL_PREFIX}__{}", valid_tool_name(name))
 }
 
-/// Returns the name under which the tool is announced to the program: unchanged if valid, otherwise
-/// a deterministic replacement.
+/// Returns the name under which the tool is announced to the program: the caller's name if it is
+/// valid, otherwise a deterministic replacement.
 pub(crate) fn valid_tool_name(name: &str) -> Cow<'_, str> {
     const ROOM: usize = MAX_NAME_BYTES - CALLER_TOOL_PREFIX.len() - 2;
     let is_legal = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
@@ -37,8 +37,8 @@ pub(crate) fn valid_tool_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}_{mark}", legal.collect::<String>()))
 }
 
-/// Returns the schema with `"type": "object"`. A schema that already has it keeps its bytes,
-/// because the model sees the order of the keys.
+/// Returns the schema with `"type": "object"`. A schema that already has this type is returned byte
+/// for byte, because the model sees the order of the keys.
 pub(crate) fn ensure_object_schema(schema: &RawValue) -> Cow<'_, RawValue> {
     let fields: ObjectFields<'_> = serde_json::from_str(schema.get()).unwrap_or_default();
     let is_object =
@@ -53,7 +53,7 @@ pub(crate) fn ensure_object_schema(schema: &RawValue) -> Cow<'_, RawValue> {
     }
 }
 
-/// The fields of a JSON object, in their order.
+/// The fields of a JSON object, in order.
 #[derive(Default)]
 struct ObjectFields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 

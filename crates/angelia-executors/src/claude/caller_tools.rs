@@ -1,4 +1,4 @@
-//! The caller's tools. We act as an MCP server of the program, and the caller of the turn runs the
+//! The caller's tools. We act as an MCP server for the program, and the caller of the turn runs the
 //! tool. A call waits until the caller sends the result; the program sets no time limit.
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc};
@@ -49,7 +49,7 @@ struct InitializeParams<'a> {
     protocol_version: Cow<'a, str>,
 }
 
-/// A call that waits for its result.
+/// A call that awaits its result.
 #[derive(Debug)]
 struct WaitingCall {
     tool: ToolId,
@@ -62,9 +62,9 @@ struct WaitingCall {
 pub(crate) struct CallerTools {
     tools: Vec<CallerTool>,
     waiting_calls: VecDeque<WaitingCall>,
-    /// A call has started to wait and has not been reported to the turn.
+    /// Set if a call has started to wait and the turn has not been told yet.
     unreported: bool,
-    /// Results that arrived before the program made the call: it makes calls one after another.
+    /// Results that arrived before the program made the call; it makes calls one by one.
     early_results: Vec<(ToolId, bool, Vec<Content>)>,
 }
 
@@ -73,7 +73,7 @@ impl CallerTools {
         Self { tools: tools.to_vec(), ..Self::default() }
     }
 
-    /// Reports whether a call has started to wait since the last time, and resets that.
+    /// Reports whether a call has started to wait since the last check, and resets that flag.
     pub(crate) fn take_unreported(&mut self) -> bool {
         std::mem::take(&mut self.unreported) && !self.waiting_calls.is_empty()
     }
@@ -87,7 +87,7 @@ impl CallerTools {
         self.tools.iter().map(|tool| model_tool_name(&tool.name))
     }
 
-    /// Replaces the names of tool calls with the caller's own names.
+    /// Replaces the names in tool calls with the caller's own names.
     pub(crate) fn restore_caller_names(&self, batch: &mut [AgentEvent]) {
         for emitted in batch {
             if let AgentEvent::Event(EventKind::ToolCall(call)) = emitted
@@ -99,8 +99,8 @@ impl CallerTools {
         }
     }
 
-    /// Handles one message of the program and returns the response. Returns `None` for a tool call,
-    /// which waits for [`Self::complete_call`].
+    /// Handles one message from the program and returns the response. Returns `None` for a tool
+    /// call, whose response comes from [`Self::complete_call`].
     pub(crate) fn handle_message(
         &mut self,
         request_id: &str,
@@ -201,7 +201,7 @@ impl CallerTools {
         Ok(None)
     }
 
-    /// Drops a cancelled call; it needs no response.
+    /// Drops a cancelled call, which needs no response.
     fn handle_notification(&mut self, method: &str, params: Option<&RawValue>) {
         #[derive(Deserialize)]
         struct CancelledParams<'a> {
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(hello["result"]["protocolVersion"], "2025-11-25");
         let list = parsed(tools.handle_message("b", &raw(r#"{"id":1,"method":"tools/list"}"#)));
         assert_eq!(list["result"]["tools"][0]["name"], "lookup");
-        // Notifications must be answered too, otherwise the program waits.
+        // Notifications must be answered too; otherwise the program waits.
         let note =
             parsed(tools.handle_message("c", &raw(r#"{"method":"notifications/initialized"}"#)));
         assert_eq!(note["result"], json!({}));

@@ -1,4 +1,4 @@
-//! The fill level of the model's context window: the tokens that the latest request of the main
+//! How full the model's context window is: the tokens that the latest request of the main
 //! conversation read and wrote, and the window size that the result reports for its model.
 
 use angelia_core::model::ContextWindow;
@@ -7,20 +7,20 @@ use super::protocol::incoming::ModelUsages;
 
 #[derive(Debug, Default)]
 pub(crate) struct ContextUsage {
-    /// The tokens of the latest request, or those that a compaction left.
+    /// The tokens of the latest request, or those left by a compaction.
     used: Option<u64>,
-    /// The model that answered it, by the API's name.
+    /// The model that answered the request, by the API's name.
     model: Option<Box<str>>,
 }
 
 impl ContextUsage {
-    /// Records that a new request was made, which invalidates the previous count.
+    /// Records a new request, which invalidates the previous count.
     pub(crate) fn start_request(&mut self, model: Option<&str>) {
         self.used = None;
         self.model = model.map(Into::into);
     }
 
-    /// Records the tokens that the message of the current request has counted so far.
+    /// Records the tokens counted so far for the message of the current request.
     pub(crate) fn set_used(&mut self, tokens: u64) {
         self.used = Some(tokens);
     }
@@ -29,8 +29,8 @@ impl ContextUsage {
         self.used = left;
     }
 
-    /// Returns the usage and the window size. `chosen` is the model of the conversation, by the
-    /// CLI's name.
+    /// Returns the usage and the window size. `chosen` is the CLI's name of the conversation's
+    /// model.
     pub(crate) fn context_window(
         &self,
         models: &ModelUsages,
@@ -42,8 +42,8 @@ impl ContextUsage {
     }
 }
 
-/// Returns the CLI's name of a model. The CLI has more names than the API: `[1m]` is the same model
-/// to the API, with another window.
+/// Returns the CLI's name for a model. The CLI has more names than the API: a name with `[1m]` is
+/// the same model to the API, but has another window.
 fn resolve_cli_model<'a>(
     models: &'a ModelUsages,
     model: Option<&str>,
@@ -52,7 +52,7 @@ fn resolve_cli_model<'a>(
     fn plain(name: &str) -> &str {
         name.split_once('[').map_or(name, |(plain, _)| plain)
     }
-    // If there is only one model, it must be this one, whatever its name is.
+    // If there is only one model, it must be this one, whatever it is called.
     let could_be = |name: &&str| models.len() == 1 || model.map(plain) == Some(plain(name));
     let names: Vec<&str> = models.keys().map(String::as_str).filter(could_be).collect();
     match *names {
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(size(Some("other"), Some("big"), &two), None);
         let long = [("big[1m]", 1000), ("small", 200)];
         assert_eq!(size(Some("big"), Some("big[1m]"), &long), Some(1000));
-        // The model was changed. The API does not distinguish these two; the chosen name does.
+        // The model was changed. The chosen name distinguishes these two; the API's does not.
         let both = [("big", 200), ("big[1m]", 1000)];
         assert_eq!(size(Some("big"), Some("big"), &both), Some(200));
         assert_eq!(size(Some("big"), Some("big[1m]"), &both), Some(1000));

@@ -1,5 +1,5 @@
-//! The changes that a call of one of the CLI's file tools makes, for the diff that people decide
-//! by.
+//! The changes that a call to one of the CLI's file tools makes, for the diff that people see when
+//! they decide.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use angelia_core::model::{CellChange, FileChange, FileEdit, TextReplacement};
 
 use super::{access::expand_home, tool::ToolInput};
 
-/// Returns the changes that a call makes. `home` is the CLI's `HOME`: its file tools expand `~`.
+/// Returns the changes that a call makes. `home` is the CLI's `HOME`, because its file tools expand
+/// `~`.
 pub(super) fn file_edits(tool: &str, input: &ToolInput<'_>, home: &Path) -> Vec<FileEdit> {
     let Some(path) = input.path().map(|path| expand_home(path, home)) else {
         return Vec::new();

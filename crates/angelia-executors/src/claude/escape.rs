@@ -1,16 +1,16 @@
 //! Keeps untrusted text from triggering slash commands and file mentions.
 //!
-//! In a user message the program reads a leading `/` as a command and `@path` as a request to put
-//! that file into the prompt. The owner wants that at a terminal; nobody else may trigger it.
+//! In a user message, the program treats a leading `/` as a command and `@path` as a request to put
+//! that file into the prompt. The owner wants that at a terminal, but nobody else may trigger it.
 //!
-//! There are two countermeasures, both pinned by tests on the real program:
+//! There are two countermeasures, both pinned by tests against the real program:
 //!
-//! - [`make_inert`]: the program examines only the last block of a message, and removes an empty
-//!   block before the model sees it. So an empty block at the end leaves the text byte-exact.
-//! - [`neutralize`]: a word joiner (U+2060, which has no width and is not white space) in front of
-//!   every `@` and `/` that could trigger something. It does not depend on how blocks are handled,
-//!   so it is used where that is unknown: for unverified versions, and for text that is added to a
-//!   running turn.
+//! - [`make_inert`]: appends an empty block. The program examines only the last block of a message,
+//!   and removes an empty block before the model sees it, so the text stays byte-exact.
+//! - [`neutralize`]: puts a word joiner (U+2060, which has no width and is not white space) in
+//!   front of every `@` and `/` that could trigger something. This does not depend on how blocks
+//!   are handled, so it is used where that is unknown: for unverified versions, and for text that
+//!   is added to a running turn.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -19,15 +19,15 @@ use angelia_core::model::Content;
 /// Has no width, is not white space, and is allowed between any two characters.
 const WORD_JOINER: char = '\u{2060}';
 
-/// Whether it is known how the program handles commands and mentions in text.
+/// Whether we know how the program handles commands and mentions in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextHandling {
-    /// An empty last block is known to be enough.
+    /// An empty last block is known to be sufficient.
     Verified,
     Unverified,
 }
 
-/// Returns the content changed such that none of it triggers a command or a mention.
+/// Returns the content with everything made inert that could trigger a command or a mention.
 pub(crate) fn make_inert(content: &[Content], reader: TextHandling) -> Vec<Content> {
     let mut safe: Vec<Content> = content
         .iter()
@@ -78,9 +78,9 @@ pub(crate) fn neutralize(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Reports whether an `@` after this character is part of a word, as in a mail address. Any other
-/// character may start a mention: white space of all scripts does, and so does the ideographic full
-/// stop.
+/// Reports whether an `@` after this character is part of a word, as in an email address. After any
+/// other character, such as any script's white space or the ideographic full stop, it may start a
+/// mention.
 fn makes_at_inert(before: char) -> bool {
     before.is_ascii_alphanumeric() || matches!(before, '.' | '_' | '-' | '+' | WORD_JOINER)
 }

@@ -35,7 +35,7 @@ pub(crate) struct StreamExecutor {
     pool: Option<WarmPool<StartedProgram>>,
 }
 
-/// A started program for a session, and the way in which it was started.
+/// A started program for a session, and how it was started.
 struct OpenConversation {
     started: StartedProgram,
     resumed: bool,
@@ -164,7 +164,7 @@ impl Executor for StreamExecutor {
         native: &'a NativeSessionId,
     ) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
-            // A conversation of model mode may be from before this mode had a folder of its own.
+            // A model-mode conversation may date from before that mode had its own folder.
             let owners = SessionSpec { mode: Mode::Agent, ..spec.clone() };
             for spec in [spec, &owners] {
                 let id = native.as_str().to_owned();
@@ -202,8 +202,8 @@ impl StreamExecutor {
         Ok(self.program.transcripts(&environment.variables))
     }
 
-    /// Runs a blocking operation on the program's own conversation files, off the runtime. `None`:
-    /// the program keeps no such files.
+    /// Runs a blocking operation on the program's own conversation files, off the runtime. Returns
+    /// `None` if the program keeps no such files.
     async fn with_transcripts<T: Send + 'static>(
         &self,
         spec: &SessionSpec,
@@ -273,7 +273,7 @@ impl StreamExecutor {
     }
 
     /// Starts a conversation with the history of another agent or client. The history is written as
-    /// the program's own transcript and resumed; a program that does not accept the transcript gets
+    /// the program's own transcript and resumed. A program that does not accept the transcript gets
     /// the history as plain text before the first message.
     async fn import_history(&self, plan: &LaunchPlan) -> Result<OpenConversation, Failure> {
         let id = self.host.clock.fresh_uuid();
@@ -324,7 +324,7 @@ impl StreamExecutor {
         if let Some(response) = &started.initialize_response {
             translator.read_account(response);
         }
-        // In model mode commands and attachments are switched off in every version.
+        // In model mode, commands and attachments are turned off in every version.
         let known = plan.installation.features.is_verified() || spec.mode == Mode::Model;
         let reader = if known { TextHandling::Verified } else { TextHandling::Unverified };
         Ok(StreamAgent {

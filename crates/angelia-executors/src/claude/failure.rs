@@ -1,8 +1,9 @@
-//! Classifies the failure of a turn that the CLI reports, and adds a hint for people.
+//! Classifies a failed turn that the CLI reports, and adds a hint for people.
 //!
-//! The CLI reports the cause in several places, none of which is always present: `error` of the
-//! synthetic message that replaces the model's, the HTTP status, `api_error`, `terminal_reason`.
-//! The text is for people and changes from version to version, so it is used only as a last resort.
+//! The CLI reports the cause in several places, none of which is always present: the `error` of the
+//! synthetic message that replaces the model's, the HTTP status, `api_error`, and
+//! `terminal_reason`. The text is for people and changes between versions, so it is only a last
+//! resort.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -25,18 +26,18 @@ const REPHRASE_HINT: &str = "rephrase the request, or choose another `model:`";
 /// Everything that a failed result and the lines before it report about the cause.
 #[derive(Debug, Default)]
 pub(crate) struct FailureEvidence<'a> {
-    /// `error` of the synthetic message.
+    /// The `error` of the synthetic message.
     pub(crate) error: Option<&'a str>,
     pub(crate) status: Option<u16>,
     pub(crate) api_error: Option<&'a str>,
     pub(crate) terminal_reason: Option<&'a str>,
     pub(crate) subtype: Option<&'a str>,
-    /// The message of the CLI for people.
+    /// The CLI's message for people.
     pub(crate) text: Cow<'a, str>,
-    /// The model or a safeguard refused the request.
+    /// Set if the model or a safeguard refused the request.
     pub(crate) refused: bool,
     pub(crate) uses_api_key: bool,
-    /// The time at which the exhausted quota resets.
+    /// When the exhausted quota resets.
     pub(crate) resets_at: Option<Timestamp>,
     /// The latest timestamp of any line of this turn.
     pub(crate) last_seen_at: Option<Timestamp>,
@@ -69,7 +70,7 @@ impl FailureEvidence<'_> {
     }
 
     fn message(&self) -> Cow<'_, str> {
-        // `/login` does not exist when a program drives the CLI; our hint says how to log in.
+        // `/login` is not available when a program drives the CLI; our hint says how to log in.
         let text = match self.text.split_once(" · Please run /login") {
             Some((text, _)) => text.trim(),
             None => self.text.trim(),
@@ -140,7 +141,7 @@ impl FailureEvidence<'_> {
         })
     }
 
-    /// Classifies errors without an HTTP status: there was no response, or no readable one.
+    /// Classifies errors without an HTTP status, where there was no response or no readable one.
     fn by_name(&self) -> Option<(FailureKind, Option<&'static str>)> {
         use FailureKind::{RateLimited, Unavailable};
         match (self.api_error, self.error) {

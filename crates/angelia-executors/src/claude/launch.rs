@@ -1,21 +1,21 @@
 //! Turns a specification into the program's arguments, variables and first request. Pure; a
-//! snapshot table shows every combination.
+//! snapshot table covers every combination.
 //!
 //! The command line is short and contains no text of a conversation: prompts travel in `initialize`
-//! and on stdin, MCP servers (which may contain secrets) in a private file. The program's switches
-//! that turn permission checks off are never used.
+//! and on stdin, and MCP servers (which may contain secrets) in a private file. The program's
+//! switches that turn off permission checks are never used.
 //!
-//! The decider, by permission level and kind of tool ("asked" always ends in the engine):
+//! Who decides, by permission level and kind of tool ("asked" always ends up in the engine):
 //!
-//! | | reads inside the folder | edits | commands, network, the rest |
+//! | level | reads inside the folder | edits | commands, network, the rest |
 //! |---|---|---|---|
 //! | `ask` | the program allows | asked | asked, except what the program considers harmless |
 //! | `edit` | the program allows | allowed inside the folder, else asked | asked, likewise |
 //! | `unattended` | the program allows | allowed | allowed |
 //!
-//! The program reports every call to us before its own rules (`HookRegistration`), so that the engine
-//! can refuse or ask also where the program would allow. `disallowed_tools` is passed to the program
-//! too, which then does not offer those tools to the model.
+//! The program reports every call to us before it applies its own rules (`HookRegistration`), so
+//! that the engine can refuse or ask even where the program would allow. `disallowed_tools` is also
+//! passed to the program, which then does not offer those tools to the model.
 
 use std::{borrow::Cow, ffi::OsString, path::Path};
 
@@ -33,7 +33,7 @@ use crate::{
     pool::VERSION_COMPONENT, prompt_prefix::prefix_fingerprint, sealed_folder::WORK_FOLDER,
 };
 
-/// The conversation of its own that the program starts or resumes.
+/// The program's conversation to start or resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConversationStart<'a> {
     New(Uuid),
@@ -46,11 +46,11 @@ const BASE_ARGS: &str = "-p --input-format stream-json --output-format stream-js
 const STABLE_PROMPT_FLAG: &str = "--exclude-dynamic-system-prompt-sections";
 const DENY_READ_SETTINGS: &str = r#"{"permissions":{"deny":["Read(//**)","Read"]}}"#;
 
-/// Fingerprint components that a process of model mode receives only with `initialize`, after it
-/// was taken from the pool.
+/// Fingerprint components that a model-mode process receives only with `initialize`, after it was
+/// taken from the pool.
 const LATE_COMPONENTS: [&str; 4] = ["system prompt", "caller's tools", "output schema", "billing"];
 
-/// Returns the specification adjusted to the mode: model mode runs without access to this machine.
+/// Returns the specification adjusted to the mode: model mode has no access to this machine.
 pub(crate) fn effective_spec(spec: &SessionSpec) -> Cow<'_, SessionSpec> {
     match spec.mode {
         Mode::Agent => Cow::Borrowed(spec),
@@ -86,7 +86,7 @@ pub(crate) fn arguments(
             list.need("--setting-sources", [""])?;
             list.need("--settings", [DENY_READ_SETTINGS])?;
             list.need("--disable-slash-commands", [])?;
-            // The caller's own tools; the caller decides whether to run them.
+            // The caller's own tools. The caller decides whether to run them.
             list.add("--allowedTools", [caller_tool_names::CALLER_TOOL_PREFIX]);
         }
         Mode::Agent => {
@@ -162,7 +162,7 @@ impl ArgumentList<'_> {
 }
 
 /// Returns the rules that the program may apply itself: whole tools that no other rule restricts.
-/// We decide the rest when it asks, because its pattern matching differs from ours.
+/// We decide the rest when the program asks, because its pattern matching differs from ours.
 fn allowed_rules(spec: &SessionSpec) -> Vec<String> {
     let restricted = |tool: &str| {
         (spec.permissions.disallowed.iter())
@@ -180,7 +180,7 @@ fn allowed_rules(spec: &SessionSpec) -> Vec<String> {
 }
 
 /// Returns all disallow rules, because the program does not ask about calls that it considers
-/// harmless. Its file patterns follow gitignore, so ours are translated.
+/// harmless. Our file patterns are translated, because the program's follow gitignore.
 fn disallowed_rules(spec: &SessionSpec) -> Vec<String> {
     const FILE_TOOLS: [&str; 7] =
         ["Read", "Edit", "Write", "MultiEdit", "NotebookEdit", "Glob", "Grep"];
@@ -212,7 +212,7 @@ pub(crate) fn build_initialize(spec: &SessionSpec) -> InitializeOptions<'_> {
     let (replace, append) = match (spec.mode, &spec.system) {
         (Mode::Agent, SystemPrompt::Default) => (None, None),
         (Mode::Agent, SystemPrompt::Append(text)) => (None, Some(&**text)),
-        // Model mode uses only the caller's prompt. An empty list drops the program's own.
+        // Model mode uses only the caller's prompt. An empty list drops the program's own prompt.
         (Mode::Model, SystemPrompt::Default) => (Some(Vec::new()), None),
         (_, SystemPrompt::Replace(text) | SystemPrompt::Append(text)) => {
             (Some(vec![&**text]), None)
@@ -227,7 +227,7 @@ pub(crate) fn build_initialize(spec: &SessionSpec) -> InitializeOptions<'_> {
             vec![caller_tools::MCP_SERVER_NAME]
         },
         json_schema: spec.output_schema.as_deref(),
-        // In model mode only the caller's tools exist, and the caller decides about them.
+        // In model mode, only the caller's tools exist, and the caller decides about them.
         hooks: (spec.mode == Mode::Agent).then_some(HookRegistration),
     }
 }

@@ -1,4 +1,4 @@
-//! The location of Claude Code, including the native program behind the npm launcher.
+//! Locates Claude Code, including the native program behind the npm launcher.
 
 use std::path::PathBuf;
 
@@ -12,8 +12,8 @@ pub(crate) static CLAUDE_PROGRAM: NpmProgram = NpmProgram {
     install_hint: "install it (https://code.claude.com/docs) or set `binary` to its full path",
 };
 
-/// Returns candidate paths: the vendor's package for this platform, beside the main package or
-/// inside it.
+/// Returns candidate paths of the vendor's package for this platform, either next to the main
+/// package or inside it.
 fn native_paths() -> Vec<PathBuf> {
     let programs = platforms().into_iter().map(|platform| format!("claude-code-{platform}/claude"));
     let places = programs.flat_map(|program| {
@@ -62,7 +62,7 @@ mod tests {
         let found = native_behind(&link).unwrap();
         assert_eq!(found, platform.join("claude").canonicalize().unwrap());
 
-        // Once its installer has run, the launcher is the native program itself.
+        // Once the package's installer has run, the launcher is the native program itself.
         fs::write(&launcher, b"\x7fELF and so on").unwrap();
         assert_eq!(native_behind(&link), None);
         assert_eq!(native_behind(Path::new("/nowhere/claude")), None);

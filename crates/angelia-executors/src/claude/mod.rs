@@ -1,22 +1,22 @@
-//! Claude Code, driven over its stream-json protocol: the vendor's own program, unmodified, with
-//! its own login.
+//! Claude Code, driven over its stream-json protocol. It is the vendor's own unmodified program
+//! with its own login.
 //!
-//! - `program`: the differences between the programs that speak this protocol.
+//! - `program`: what differs between the programs that speak this protocol.
 //! - `locate`, `version`, `probe`: the program's path, its version and its login.
 //! - `launch`: turns a specification into arguments, variables and the first request. Pure.
-//! - `sealed`: the environment of model mode, with the owner's login and nothing else of the owner.
+//! - `sealed`: the environment of model mode: the owner's login, and nothing else of the owner's.
 //! - `start`: starts the program and waits for its first response.
 //! - `account`: the billing lane.
 //! - `transcript`: the program's own conversation files, and histories imported through them.
 //! - [`protocol`]: the wire types of both directions. [`translate`]: turns lines into events. Pure.
 //! - `context_window`, `failure`, `tool`, `usage`: parts of the translation.
-//! - `permission`: permission requests and reports of tool calls, with `access` (the paths and the
+//! - `permission`: permission requests and reported tool calls, with `access` (the paths and the
 //!   command of a call), `edits` (its changes), `suggested_rules` and `questions`.
 //! - `agent`, `turn`: the running program and its turns.
 //! - `caller_tools`, `caller_tool_names`: the caller's tools, which we serve as an MCP server.
 //! - `escape`: keeps untrusted text from triggering commands and file mentions.
 //! - [`selftest`]: the setup for a scripted model.
-//! - `executor`: the implementation of the `Executor` port.
+//! - `executor`: implements the executor port.
 
 mod access;
 mod account;

@@ -1,4 +1,4 @@
-//! Conversations that a person had in the program itself, read from its transcripts.
+//! Conversations that a person had directly in the program, read from its transcripts.
 
 use std::{
     fs, io,
@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use super::tool::{ToolInput, tool_class};
 
-/// The number of rows that are read to find the first words.
+/// How many rows to read in search of the person's first words.
 const MAX_HEAD_ROWS: usize = 200;
 
-/// The fields of a transcript's row that are read.
+/// The fields that we read from a transcript's row.
 #[derive(Deserialize)]
 struct Row<'a> {
     #[serde(rename = "type", default)]
@@ -30,10 +30,10 @@ struct Row<'a> {
     cwd: Option<PathBuf>,
     #[serde(default)]
     timestamp: Option<Timestamp>,
-    /// Of a sub-agent.
+    /// The row belongs to a sub-agent.
     #[serde(default, rename = "isSidechain")]
     is_sidechain: bool,
-    /// Written by the program, not by the person.
+    /// The program wrote the row, not the person.
     #[serde(default, rename = "isMeta")]
     is_meta: bool,
     #[serde(default, rename = "isCompactSummary")]
@@ -48,7 +48,7 @@ struct Message {
     content: Value,
 }
 
-/// A part of a message. Parts of other kinds are left out.
+/// A part of a message. Other kinds of parts are skipped.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Part {
@@ -97,7 +97,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Content is a text, or a list of parts.
+/// Parses content, which is either a text or a list of parts.
 fn parse_parts(content: Value) -> Vec<Part> {
     match content {
         Value::String(text) => vec![Part::Text { text }],
@@ -108,7 +108,7 @@ fn parse_parts(content: Value) -> Vec<Part> {
     }
 }
 
-/// Lists the conversations in these folders of projects, the one used last first.
+/// Lists the conversations in the project folders, most recently used first.
 pub(super) fn list(projects: &Path) -> io::Result<Vec<PastConversation>> {
     let mut found = Vec::new();
     let folders = match fs::read_dir(projects) {
@@ -125,7 +125,8 @@ pub(super) fn list(projects: &Path) -> io::Result<Vec<PastConversation>> {
     Ok(found)
 }
 
-/// Describes the conversation in a file, if it is one and contains text of a person.
+/// Describes the conversation in a file. Returns `None` if the file is not a conversation or
+/// contains no text from a person.
 fn describe(path: &Path) -> Option<PastConversation> {
     let id = path.file_name()?.to_str()?.strip_suffix(".jsonl")?;
     let used_at = Timestamp::try_from(path.metadata().ok()?.modified().ok()?).ok()?;
@@ -204,7 +205,7 @@ fn result_text(content: Value) -> Arc<str> {
     texts.collect::<Vec<_>>().join("\n").into()
 }
 
-/// Returns the texts and images of parts.
+/// Returns the texts and images among the parts.
 fn contents(parts: Vec<Part>) -> Vec<Content> {
     let contents = parts.into_iter().filter_map(|part| match part {
         Part::Text { text } => Some(Content::text(text)),

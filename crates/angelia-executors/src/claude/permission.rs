@@ -1,11 +1,11 @@
-//! Permission requests and reports of the CLI: turns them into approvals, and decisions into
-//! responses.
+//! The CLI's permission requests and reported tool calls: turns them into approvals, and decisions
+//! into responses.
 //!
 //! The CLI reports every call before it applies its own rules (`PreToolUse`), and asks for
-//! permission only if those do not allow the call. The engine decides both. A call that a person
-//! has allowed when it was reported is not asked about again.
+//! permission only if those rules do not allow the call. The engine decides on both. A call that a
+//! person allowed when it was reported is not asked about again.
 //!
-//! The original input is kept until the decision, because an allow must carry the input back.
+//! The original input is kept until the decision, because an allow must send the input back.
 
 use std::{
     collections::HashMap,
@@ -33,18 +33,18 @@ use super::{
 };
 use crate::truncation::truncate_chars;
 
-/// The number of characters of an unknown tool's input that are shown.
+/// How many characters of an unknown tool's input are shown.
 const MAX_INPUT_CHARS: usize = 2000;
 
-/// The reasons for which the CLI asks about a call that its accept-edits mode would allow too: it
-/// asks about every edit, or about every command that it does not consider harmless.
+/// The reasons why the CLI asks about calls that its accept-edits mode would allow too: it asks
+/// about every edit, and about every command that it does not consider harmless.
 const ORDINARY_REASONS: &[&str] = &["mode", "other", "subcommandResults"];
 
 #[derive(Debug, Default)]
 pub(crate) struct PendingPermissions {
     /// By the id of the control request.
     pending: HashMap<Arc<str>, PendingCall>,
-    /// The calls of the turn that have been reported, by their tool use id.
+    /// The reported calls of the turn, by their tool use id.
     reported: HashMap<Box<str>, ReportedCall>,
 }
 
@@ -59,24 +59,24 @@ enum PendingCall {
 #[derive(Debug)]
 struct ReportedCall {
     cwd: Option<PathBuf>,
-    /// A person has allowed the call.
+    /// Set if a person has allowed the call.
     allowed: bool,
 }
 
-/// One call, as a request or a report describes it.
+/// One call, as described by a request or a report.
 struct CallDescription<'a> {
     tool: &'a str,
     tool_use_id: Option<&'a str>,
     input: Option<&'a RawValue>,
     cwd: Option<&'a Path>,
     by_sub_agent: bool,
-    /// The reason why the CLI asks.
+    /// Why the CLI asks.
     reason: Option<&'a str>,
     blocked_path: Option<&'a str>,
 }
 
 impl PendingPermissions {
-    /// Keeps a permission request and returns the approval. `None` if the request names no tool.
+    /// Keeps a permission request and returns its approval, or `None` if it names no tool.
     pub(crate) fn add_request(
         &mut self,
         key: &str,
@@ -104,8 +104,8 @@ impl PendingPermissions {
         Some(approval)
     }
 
-    /// Keeps a report and returns the approval. `None` if it is none of our reports, or is about a
-    /// tool of the caller, who decides about it.
+    /// Keeps a report and returns its approval. Returns `None` if the report is not from our hook,
+    /// or is about one of the caller's tools, which the caller decides on.
     pub(crate) fn add_report(
         &mut self,
         key: &str,
@@ -133,7 +133,7 @@ impl PendingPermissions {
         };
         let mut approval = call.approval(key, context);
         approval.stage = ApprovalStage::Report;
-        // Questions are asked with the permission request that follows.
+        // Questions are asked by the permission request that follows.
         approval.kind = ApprovalKind::Tool;
         if let Some(id) = tool_use_id {
             let call = ReportedCall { cwd: cwd.map(Path::to_owned), allowed: false };
@@ -144,8 +144,8 @@ impl PendingPermissions {
         Some(approval)
     }
 
-    /// Takes a request about a call that a person has already allowed when it was reported, and
-    /// returns the response.
+    /// Returns the response to a request about a call that a person already allowed when it was
+    /// reported.
     pub(crate) fn answer_allowed(
         &mut self,
         key: &str,
@@ -156,7 +156,7 @@ impl PendingPermissions {
             .then(|| outgoing::allow(key, request.input.unwrap_or(RawValue::NULL)))
     }
 
-    /// Drops a request that the CLI has withdrawn; it must not be answered any more.
+    /// Drops a request that the CLI has withdrawn and that must not be answered any more.
     pub(crate) fn withdraw(&mut self, key: &str) -> Option<Arc<str>> {
         self.pending.remove_entry(key).map(|(key, _)| key)
     }
@@ -178,8 +178,8 @@ impl PendingPermissions {
         matches!(self.pending.get(key), Some(PendingCall::Report { .. }))
     }
 
-    /// Returns the line that lets a reported call go on by the CLI's own rules; `None` if the report
-    /// is not pending.
+    /// Returns the line that lets a reported call proceed under the CLI's own rules. Returns `None`
+    /// if the report is not pending.
     pub(crate) fn proceed(&mut self, key: &str) -> Option<Vec<u8>> {
         if !self.is_report(key) {
             return None;
@@ -188,7 +188,7 @@ impl PendingPermissions {
         Some(outgoing::answer_hook(key, HookAnswer::Proceed))
     }
 
-    /// Returns the line that sends the decision to the CLI; `None` if the request is not pending.
+    /// Returns the line that sends a decision to the CLI, or `None` if the request is not pending.
     pub(crate) fn answer(&mut self, key: &str, decision: &Decision) -> Option<Vec<u8>> {
         let stops = decision.verdict == Verdict::Stop;
         let default_note = match decision.verdict {
@@ -214,8 +214,8 @@ impl PendingPermissions {
     }
 }
 
-/// Returns the answer to a hook callback that is not an approval: of a call of the caller's tools, or
-/// of one that cannot be read.
+/// Returns the answer to a hook callback that is not an approval: one about a caller's tool, or one
+/// that cannot be read.
 pub(crate) fn answer_other_hook(
     key: &str,
     callback_id: &str,
@@ -237,7 +237,7 @@ fn parse_report(input: Option<&RawValue>) -> ToolReport<'_> {
     input.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
-/// Returns the reason why the CLI would ask about the call even if edits were allowed.
+/// Returns why the CLI would ask about the call even if edits were allowed.
 fn objection<'a>(request: &'a ControlRequestBody<'_>) -> Option<&'a str> {
     let kind = request.decision_reason_type.as_str()?;
     if ORDINARY_REASONS.contains(&kind) {
@@ -246,7 +246,7 @@ fn objection<'a>(request: &'a ControlRequestBody<'_>) -> Option<&'a str> {
     Some(request.decision_reason.as_str().unwrap_or(kind))
 }
 
-/// Returns the tool input to run with: the original, plus the answers to questions.
+/// Returns the tool input to run with: the original input plus the answers to questions.
 fn add_answers(input: RawJson, decision: &Decision) -> RawJson {
     if decision.answers.is_empty() {
         return input;

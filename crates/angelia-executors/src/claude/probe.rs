@@ -1,5 +1,5 @@
-//! Asks the program for its version, its options and its login. Version and options are cached
-//! until the program's file changes, so that a turn does not wait for them.
+//! Asks the program for its version, options and login. Version and options are cached until the
+//! program's file changes, so that turns do not wait for them.
 
 use std::{collections::BTreeMap, ffi::OsString, path::Path, sync::Arc, time::Duration};
 
@@ -21,10 +21,10 @@ use crate::{
     process::{ProcessLaunch, run_to_end, run_to_end::ProcessOutput},
 };
 
-/// The program's `--version` has it: `2.1.197 (Claude Code)`.
+/// Part of the program's `--version` output: `2.1.197 (Claude Code)`.
 const PRODUCT_NAME: &str = "Claude Code";
 
-/// An option that only this program has, for builds whose `--version` is something else.
+/// An option that only this program has, for builds whose `--version` prints something else.
 const OWN_OPTION: &str = "--strict-mcp-config";
 
 const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -118,11 +118,11 @@ async fn probe_installation(
 fn other_program_failure(path: &Path, said: &str) -> Failure {
     let first = said.lines().next().unwrap_or_default();
     let message = format!("{} is not Claude Code: its `--version` is `{first}`", path.display());
-    let hint = "correct `binary` of the profile, or what `claude` is on your PATH";
+    let hint = "correct the profile's `binary`, or the `claude` on your PATH";
     Failure::new(FailureKind::Unavailable, message).with_hint(hint)
 }
 
-/// The output of `auth status`; there are more fields, and older programs have fewer.
+/// The output of `auth status`. There are more fields, and older programs have fewer.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AuthStatus {
@@ -141,7 +141,7 @@ async fn probe_login(host: &ExecutorHost, spec: &SessionSpec) -> LoginState {
     let Ok(finished) = asked.await else {
         return LoginState::Unknown;
     };
-    // It exits with 1 when there is no login, so its output is read and not its exit code.
+    // It exits with 1 if there is no login, so read its output and not its exit code.
     match serde_json::from_slice::<AuthStatus>(&finished.stdout) {
         Ok(status) if status.logged_in => LoginState::LoggedIn {
             lane: status

@@ -1,4 +1,4 @@
-//! The differences between the programs that speak the stream-json protocol: their paths, their
+//! What differs between the programs that speak the stream-json protocol: their paths, their
 //! command lines, and the folders of their conversations. Everything else is shared.
 
 use std::{collections::BTreeMap, ffi::OsString, fmt, path::Path, path::PathBuf, sync::Arc};
@@ -22,12 +22,11 @@ pub(crate) struct ProgramInstallation {
     pub(crate) features: ProgramFeatures,
 }
 
-/// The environment of a process at its start.
+/// The environment with which a process starts.
 #[derive(Debug)]
 pub(crate) struct ProgramEnvironment {
-    /// All of its variables.
     pub(crate) variables: BTreeMap<OsString, OsString>,
-    /// The files that it may open, if they are limited.
+    /// The files that the process may open, if they are restricted.
     pub(crate) confinement: Option<Confinement>,
 }
 
@@ -40,8 +39,8 @@ pub(crate) trait StreamProgram: Send + Sync + fmt::Debug + 'static {
 
     fn capabilities(&self) -> ExecutorCapabilities;
 
-    /// Returns the installed program. Called before every start, so it must be cheap when nothing
-    /// has changed.
+    /// Returns the installed program. Called before every start, so it must be cheap if nothing has
+    /// changed.
     fn installation<'a>(
         &'a self,
         host: &'a ExecutorHost,
@@ -62,7 +61,7 @@ pub(crate) trait StreamProgram: Send + Sync + fmt::Debug + 'static {
         mcp_config: Option<&Path>,
     ) -> Result<Vec<OsString>, Failure>;
 
-    /// Returns the environment of the process of a session.
+    /// Returns the environment of a session's process.
     fn environment(
         &self,
         host: &ExecutorHost,

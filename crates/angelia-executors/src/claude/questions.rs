@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::protocol::incoming::{BorrowedStr, Lenient};
 
-/// Parses the questions of a call. `None`: there are none.
+/// Parses the questions of a call. Returns `None` if there are none.
 pub(super) fn parse_questions(input: &RawValue) -> Option<Vec<Question>> {
     #[derive(Deserialize)]
     struct QuestionInput<'a> {

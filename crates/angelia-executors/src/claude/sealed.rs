@@ -1,7 +1,7 @@
-//! The environment of Claude Code in model mode: a configuration folder of our own. The owner's
-//! login stays in its own place.
+//! Claude Code's environment in model mode: a configuration folder of ours, while the owner's login
+//! stays where it is.
 //!
-//! The login is a file in the owner's folder, or a key in the owner's `.claude.json`; on macOS it
+//! The login is a file in the owner's folder, or a key in the owner's `.claude.json`. On macOS it
 //! is in the keychain, under a name that depends on `HOME`, `USER` and the folder.
 
 use std::{
@@ -23,16 +23,16 @@ const KEY_VARIABLE: &str = "ANTHROPIC_API_KEY";
 const LOGIN_FILE: &str = ".credentials.json";
 const SETTINGS_FILE: &str = ".claude.json";
 
-/// Variables of every process in model mode. Text that mentions a file does not attach it, and no
-/// instructions or memories are searched for.
+/// Variables of every process in model mode. With them, text that mentions a file does not attach
+/// it, and the program does not look for instructions or memories.
 const SWITCHES: [(&str, &str); 3] = [
     ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1"),
     ("CLAUDE_CODE_DISABLE_CLAUDE_MDS", "1"),
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),
 ];
 
-/// Removes the message that describes the machine to the model. The program ignores every login but
-/// an API key in this mode, so it is set only with one.
+/// Removes the message that describes the machine to the model. The program then ignores every
+/// login except an API key, so the variable is set only if there is one.
 const NO_ENVIRONMENT_MESSAGE: (&str, &str) = ("CLAUDE_CODE_SIMPLE", "1");
 
 /// Returns the environment of a process in model mode, and creates its folder.
@@ -60,8 +60,9 @@ pub(super) fn environment(
         let (name, value) = NO_ENVIRONMENT_MESSAGE;
         variables.insert(name.into(), value.into());
     } else {
-        // The program replaces its login file by renaming. A limit holds for the file it was made
-        // for, so the new file could not be read unless its folder is open.
+        // The program replaces its login file by renaming. Landlock rules apply to the file that
+        // existed when they were made, so the new file would not be readable unless its folder is
+        // allowed.
         confinement.allow_write(&owner.config);
     }
     Ok(ProgramEnvironment { variables, confinement: Some(confinement) })
@@ -71,7 +72,7 @@ pub(super) fn environment(
 struct OwnersFolder {
     home: PathBuf,
     config: PathBuf,
-    /// The file with a key from a login to the vendor's console.
+    /// The file that holds the key of a login to the vendor's console.
     settings: PathBuf,
 }
 
@@ -87,8 +88,8 @@ impl OwnersFolder {
         }
     }
 
-    /// Returns the key of a login that the program keeps in its settings. It uses that key only
-    /// when there is no other login.
+    /// Returns the key of a login that the program keeps in its settings. The program uses that key
+    /// only if there is no other login.
     fn stored_key(&self) -> Option<String> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -103,8 +104,8 @@ impl OwnersFolder {
         settings.primary_api_key.filter(|key| !key.is_empty())
     }
 
-    /// Keeps the variables from which the name of the keychain's entry is derived. An empty folder
-    /// stands for the default one.
+    /// Keeps the variables from which the name of the keychain entry is derived. An empty folder
+    /// variable stands for the default folder.
     fn keep_keychain_names(
         &self,
         owners: &BTreeMap<OsString, OsString>,

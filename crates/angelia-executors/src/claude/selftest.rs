@@ -14,7 +14,7 @@ use crate::{
     selftest::{PrivateFolders, ScriptedAgent, TestedVersions},
 };
 
-/// A key that no server accepts, in the form of a real one.
+/// A key that no server accepts, in the format of a real one.
 pub const DUMMY_KEY: &str = "sk-ant-dummy-key-of-the-tests";
 
 /// Returns the variables that make the program talk only to the model at `base_url`.
@@ -28,8 +28,8 @@ pub fn model_variables(base_url: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns the variables of [`model_variables`], a runtime folder of its own, and a single retry, so
-/// that a failure is reported soon.
+/// Returns the variables of [`model_variables`], plus a private runtime folder and a single retry,
+/// so that a failure is reported soon.
 pub fn private_variables(folders: &PrivateFolders, base_url: &str) -> Vec<(&'static str, String)> {
     let runtime = folders.runtime_dir().to_string_lossy().into_owned();
     let mut variables = model_variables(base_url);

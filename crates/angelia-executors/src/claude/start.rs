@@ -37,15 +37,15 @@ use crate::{
     process_link::ProcessLink,
 };
 
-/// The time that a program has to answer its first request. After that it is stuck.
+/// How long a program may take to answer its first request before it counts as stuck.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The grace period for closing a process that had no turn.
+/// The grace period for closing a process that never had a turn.
 const UNUSED_GRACE: Duration = Duration::from_secs(2);
 
 const FIRST_REQUEST_ID: &str = "angelia-first";
 
-/// The reason why a program could not be started.
+/// Why a program could not be started.
 #[derive(Debug)]
 pub(crate) enum ProgramStartError {
     /// The program does not have the conversation that it should resume.
@@ -54,7 +54,7 @@ pub(crate) enum ProgramStartError {
 }
 
 impl ProgramStartError {
-    /// Returns the failure of a start that resumed nothing, so that nothing could be lost.
+    /// Returns the failure of a start that resumed nothing and so could not lose a conversation.
     pub(crate) fn into_failure(self) -> Failure {
         match self {
             Self::Failed(failure) => failure,
@@ -135,8 +135,8 @@ impl LaunchPlan {
         started.map_err(ProgramStartError::into_failure)
     }
 
-    /// Starts a program without `initialize`, which fixes prompt and tools and so must wait for the
-    /// turn. The `mcp_status` request only waits until the program is ready.
+    /// Starts a program without `initialize`, which fixes the prompt and the tools and so must wait
+    /// for the turn. The `mcp_status` request only waits until the program is ready.
     async fn start_uninitialized(
         &self,
         conversation: ConversationStart<'_>,
@@ -146,8 +146,8 @@ impl LaunchPlan {
         Ok(started)
     }
 
-    /// Spawns the program. The returned file of MCP servers must be kept until the program has
-    /// answered a request; by then it has read the file.
+    /// Spawns the program. Keep the returned file of MCP servers until the program has answered a
+    /// request, because by then it has read the file.
     async fn spawn(
         &self,
         conversation: ConversationStart<'_>,
@@ -238,7 +238,7 @@ impl LaunchPlan {
     }
 }
 
-/// Adds the mark to a server's own environment, because programs may give an MCP server only a
+/// Adds the mark to a server's own environment, because the program may give an MCP server only a
 /// minimal environment.
 fn add_mark(name: &str, server: &RawJson, mark: &ProcessMark) -> Result<Value, Failure> {
     let invalid = || {
@@ -260,7 +260,7 @@ fn add_mark(name: &str, server: &RawJson, mark: &ProcessMark) -> Result<Value, F
     Ok(server.into())
 }
 
-/// A file that only our user can read; removed when dropped.
+/// A file that only our user can read; removed on drop.
 #[derive(Debug)]
 struct PrivateFile(PathBuf);
 
@@ -281,7 +281,7 @@ impl Drop for PrivateFile {
     }
 }
 
-/// The state needed to talk to a program before its first turn.
+/// What is needed to talk to a program before its first turn.
 pub(crate) struct Handshake<'a> {
     title: &'a str,
     redactor: &'a Redactor,
@@ -289,7 +289,7 @@ pub(crate) struct Handshake<'a> {
 }
 
 impl StartedProgram {
-    /// Sends `initialize`, which fixes prompt and tools, and checks the billing lane before
+    /// Sends `initialize`, which fixes the prompt and the tools, and checks the billing lane before
     /// anything can be spent.
     pub(crate) async fn initialize(
         &mut self,
@@ -305,7 +305,7 @@ impl StartedProgram {
         Ok(())
     }
 
-    /// Sends one request and waits for its response. Returns the payload, `null` if there is none.
+    /// Sends a request and waits for its response. Returns the payload, or `null` without one.
     async fn send_request(
         &mut self,
         request: &ControlCommand<'_>,
@@ -321,8 +321,8 @@ impl StartedProgram {
         })
     }
 
-    /// Reads up to the response. The program's own requests are answered meanwhile; its other lines
-    /// belong to no turn and are ignored.
+    /// Reads up to the response. Answers the program's own requests meanwhile, and ignores its
+    /// other lines, which belong to no turn.
     async fn read_response(
         &mut self,
         handshake: &mut Handshake<'_>,
@@ -364,14 +364,14 @@ impl StartedProgram {
         if words.contains("No conversation found") {
             return ProgramStartError::ConversationLost;
         }
-        let message = format!("{} ended at its start: {words}", handshake.title);
+        let message = format!("{} exited at startup: {words}", handshake.title);
         Failure::new(FailureKind::Agent, message)
             .with_hint("`angelia doctor` shows what is installed; run it by hand to see more")
             .into()
     }
 }
 
-/// Answers a control request that is not an approval. Returns `None` if the answer comes later.
+/// Answers a control request that is not an approval. Returns `None` if the answer follows later.
 pub(crate) fn answer_cli_request(request: &CliRequest, tools: &mut CallerTools) -> Option<Vec<u8>> {
     let id = &request.request_id;
     match &request.kind {

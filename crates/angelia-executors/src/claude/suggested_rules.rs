@@ -1,12 +1,12 @@
-//! The rules that the CLI proposes with a permission request, as patterns of ours.
+//! Converts the rules that the CLI suggests with a permission request to our patterns.
 
 use angelia_core::model::{ToolClass, ToolPattern};
 use serde_json::value::RawValue;
 
 use super::{protocol::control::PermissionSuggestion, tool};
 
-/// Returns the proposed rules that are wider than the call itself, which has this `subject`.
-/// Proposed changes of the permission mode are left out: the level of the profile decides.
+/// Returns the suggested rules that are wider than the call itself, which has this `subject`.
+/// Leaves out suggested changes of the permission mode, because the profile's level decides that.
 pub(super) fn suggested_patterns(
     suggestions: Option<&RawValue>,
     tool: &str,
@@ -22,7 +22,7 @@ pub(super) fn suggested_patterns(
             match rule.rule_content.as_str() {
                 None => texts.push(name.to_owned()),
                 Some(content) if Some(content) == subject => {}
-                // In the CLI's rules for files `//` is the root.
+                // In the CLI's rules for files, `//` is the root.
                 Some(content) if content.starts_with("//") && names_files(name) => {
                     texts.push(format!("{name}({})", &content[1..]));
                 }

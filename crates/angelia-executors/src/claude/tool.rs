@@ -1,4 +1,4 @@
-//! The CLI's tools by name: their class, and one-line titles for their calls.
+//! The CLI's tools by name: their classes, and one-line titles for their calls.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -12,8 +12,8 @@ use crate::truncation::first_line;
 /// The tool that asks the user questions.
 pub(crate) const ASK_USER_QUESTION: &str = "AskUserQuestion";
 
-/// Tools that are not in the table, including those of MCP servers, are `Other`: we do not know
-/// what they do. Reading the web sends data to others, so it does not count as reading.
+/// Tools that are not in the table, including those of MCP servers, are `Other`, because we do not
+/// know what they do. Reading the web sends data to others, so it does not count as reading.
 const TOOL_CLASSES: &[(&str, ToolClass)] = &[
     ("Read", ToolClass::Read),
     ("Glob", ToolClass::Read),
@@ -102,7 +102,7 @@ impl<'a> ToolInput<'a> {
         self.plan.as_str()
     }
 
-    /// Returns the string that permission patterns are matched against: command, path or URL.
+    /// Returns the string that permission patterns match against: a command, a path or a URL.
     pub(crate) fn pattern_subject(&self, name: &str) -> Option<&str> {
         match name {
             "Bash" | "PowerShell" | "Monitor" => self.command(),
@@ -117,7 +117,7 @@ impl<'a> ToolInput<'a> {
         }
     }
 
-    /// Returns a one-line title for people; never empty.
+    /// Returns a one-line title for people. It is never empty.
     pub(crate) fn title(&self, name: &str) -> Arc<str> {
         let pattern_first = matches!(name, "Glob" | "Grep");
         let about = [
@@ -140,7 +140,7 @@ impl<'a> ToolInput<'a> {
         }
     }
 
-    /// Returns the numbers of added and removed lines, if the input is an edit.
+    /// Returns the numbers of added and removed lines if the input is an edit.
     pub(crate) fn line_counts(&self) -> Option<(usize, usize)> {
         let whole = self.content.as_str().or(self.new_source.as_str());
         if let Some(edits) = &self.edits.0 {
@@ -155,7 +155,7 @@ impl<'a> ToolInput<'a> {
     }
 }
 
-/// Returns the name for people: `mcp__docs__search` becomes `docs: search`.
+/// Returns the display name: `mcp__docs__search` becomes `docs: search`.
 fn display_name(name: &str) -> Cow<'_, str> {
     let mcp = name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__"));
     match mcp {
@@ -165,7 +165,7 @@ fn display_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the numbers of added and removed lines, ignoring common lines at start and end.
+/// Returns the numbers of added and removed lines, ignoring common lines at the start and the end.
 fn changed_lines(old: &str, new: &str) -> (usize, usize) {
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let same = |(a, b): &(&&str, &&str)| a == b;

@@ -1,6 +1,6 @@
-//! The program's own transcript of a conversation: one JSONL file per conversation, in a directory
-//! named after the working directory. The format belongs to the program and has no version; only
-//! this file knows it, and tests on the real program pin it.
+//! The program's own transcripts: one JSONL file per conversation, in a directory named after the
+//! working directory. The format belongs to the program and has no version number. Only this file
+//! knows it, and tests against the real program pin it.
 //!
 //! The history of another agent or client is imported by writing such a file and resuming it,
 //! because assistant messages cannot be sent on stdin.
@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::{caller_tool_names, protocol::outgoing};
 
-/// The longest time that a running program takes to write a message that it has already printed.
+/// How long a running program takes at most to write a message that it has already printed.
 const MAX_WRITE_LAG: Duration = Duration::from_secs(1);
 
 /// The directory in which the program keeps its conversations.
@@ -44,7 +44,7 @@ impl TranscriptStore {
     }
 
     /// Returns the file of an existing conversation. Tries the expected directory first, then all
-    /// others, because a new version of the program may name them differently.
+    /// others, because a newer version of the program may name them differently.
     pub(crate) fn find(&self, id: &str, cwd: &Path) -> Option<PathBuf> {
         if !is_safe_id(id) {
             return None;
@@ -61,7 +61,7 @@ impl TranscriptStore {
             .find(|path| path.is_file())
     }
 
-    /// Returns the folder that has a folder for each working directory.
+    /// Returns the folder that holds a folder for each working directory.
     pub(crate) fn projects(&self) -> PathBuf {
         self.config.join("projects")
     }
@@ -72,14 +72,14 @@ impl TranscriptStore {
         read_complete_rows(&self.find(id, cwd).ok_or_else(missing)?)
     }
 
-    /// Writes a conversation of another agent or client.
+    /// Writes the conversation of another agent or client.
     pub(crate) fn write(&self, carried: &ImportedHistory<'_>) -> io::Result<()> {
         let folder = self.folder(&carried.spec.cwd);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         write_new(&folder.join(format!("{}.jsonl", carried.id)), &carried.lines())
     }
 
-    /// Copies the present state of a conversation to a new id.
+    /// Copies the current state of a conversation to a new id.
     pub(crate) fn copy(&self, id: &str, cwd: &Path, into: Uuid) -> io::Result<()> {
         let (path, rows) = self.read_settled(id, cwd)?;
         let named = |id: &str| format!("\"sessionId\":\"{id}\"");
@@ -87,7 +87,7 @@ impl TranscriptStore {
         write_new(&path.with_file_name(format!("{into}.jsonl")), rows.as_bytes())
     }
 
-    /// Removes a conversation and the files that the program keeps beside it.
+    /// Removes a conversation and the files that the program keeps next to it.
     pub(crate) fn remove(&self, id: &str, cwd: &Path) -> io::Result<()> {
         if !is_safe_id(id) {
             return Ok(());
@@ -102,8 +102,8 @@ impl TranscriptStore {
         Ok(())
     }
 
-    /// Returns the rows of a conversation once they end with an answer. A running program writes
-    /// rows a moment after it has printed them, so this waits for up to [`MAX_WRITE_LAG`].
+    /// Returns the rows of a conversation once they end with an answer. Waits for up to
+    /// [`MAX_WRITE_LAG`], because a running program writes rows a moment after it has printed them.
     fn read_settled(&self, id: &str, cwd: &Path) -> io::Result<(PathBuf, String)> {
         let give_up = Instant::now() + MAX_WRITE_LAG;
         loop {
@@ -139,7 +139,7 @@ impl TranscriptStore {
     }
 }
 
-/// Reads the file without a last row that is not completely written.
+/// Reads the file without an incomplete last row.
 fn read_complete_rows(path: &Path) -> io::Result<String> {
     let mut rows = fs::read_to_string(path)?;
     rows.truncate(rows.rfind('\n').map_or(0, |end| end + 1));
@@ -165,7 +165,7 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)
 }
 
-/// Reports whether an id is safe as part of a path.
+/// Reports whether an id is safe to use in a path.
 fn is_safe_id(id: &str) -> bool {
     !id.is_empty() && (id.chars()).all(|char| char.is_ascii_alphanumeric() || char == '-')
 }
@@ -187,8 +187,8 @@ fn remove_if_exists(path: &Path) -> io::Result<()> {
 pub(crate) struct ImportedHistory<'a> {
     pub(crate) id: Uuid,
     pub(crate) version: &'a str,
-    /// Has the history, and the model that will continue: the program keeps thinking blocks only if
-    /// the transcript names this model.
+    /// Holds the history and the model that will continue it. The program keeps thinking blocks
+    /// only if the transcript names this model.
     pub(crate) spec: &'a SessionSpec,
     pub(crate) at: Timestamp,
 }
@@ -198,7 +198,7 @@ impl ImportedHistory<'_> {
         let mut lines = Vec::new();
         let mut parent: Option<Uuid> = None;
         for (place, message) in self.spec.history.iter().enumerate() {
-            // Derive the uuid from the id, so that the same history gives the same file.
+            // Derive the uuid from the id, so that the same history yields the same file.
             let uuid = Uuid::from_u128(self.id.as_u128() ^ (place as u128 + 1));
             let row = json!({
                 "parentUuid": parent,
@@ -227,7 +227,8 @@ impl ImportedHistory<'_> {
                 let calls =
                     (message.parts.iter()).any(|part| matches!(part, MessagePart::ToolUse { .. }));
                 json!({
-                    // Each message needs its own id: the program merges messages with the same id.
+                    // Each message needs its own id, because the program merges messages with the
+                    // same id.
                     "id": format!("msg_{}_{place}", self.id.simple()),
                     "type": "message",
                     "role": "assistant",
@@ -264,8 +265,8 @@ impl ImportedHistory<'_> {
         }
     }
 
-    /// Returns the name under which the model knows a tool. In agent mode the program has tools of
-    /// its own; every other tool is the caller's.
+    /// Returns the name by which the model knows a tool. In agent mode the program has its own
+    /// tools; every other tool is the caller's.
     fn tool_name(&self, name: &str) -> String {
         let is_callers = self.spec.caller_tools.iter().any(|tool| *tool.name == *name);
         if self.spec.mode == Mode::Agent && !is_callers {

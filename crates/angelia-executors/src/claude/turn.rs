@@ -24,7 +24,7 @@ use super::{
 use crate::turn_driver::{TurnProtocol, not_steered_notice};
 
 impl TurnProtocol for StreamAgent {
-    /// Lines have arrived in the framer.
+    /// Signals that lines have arrived in the framer.
     type Input = ();
 
     const STOP_INTERVAL: Duration = Duration::from_secs(1);
@@ -65,7 +65,7 @@ impl TurnProtocol for StreamAgent {
         let mut must_stop = false;
         let line = match control {
             TurnControl::Decide { key, decision } => {
-                // The answer to a report cannot end the turn.
+                // The answer to a report cannot end the turn, so stop it explicitly.
                 must_stop =
                     decision.verdict == Verdict::Stop && self.translator.is_pending_report(&key);
                 self.translator.answer_approval(&key, &decision)
@@ -87,7 +87,7 @@ impl TurnProtocol for StreamAgent {
         must_stop
     }
 
-    /// Interrupts the turn. A turn that is in the background ends with the answer it already has.
+    /// Interrupts the turn. A turn in the background ends with the answer that it already has.
     async fn stop(&mut self, batch: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         let in_background = self.translator.in_background();
         if in_background {

@@ -1,11 +1,12 @@
-//! Tokens, cost and billing lane of each turn.
+//! The tokens, cost and billing lane of each turn.
 //!
 //! The CLI counts for the whole process: `modelUsage` and `total_cost_usd` only grow and include
-//! sub-agents and every model, while `result.usage` covers the main conversation alone (and nothing
-//! after a fallback to a non-streaming request). So a turn's share is the difference of the totals.
-//! If the totals continue from an earlier process (newer versions do that when they resume a
-//! conversation), the first difference is unknown. Then `model_usage_since_last_result` is used,
-//! which already is the difference, or else `result.usage`, without a cost rather than a wrong one.
+//! sub-agents and every model, while `result.usage` covers only the main conversation (and nothing
+//! after a fallback to a non-streaming request). A turn's share is therefore the difference between
+//! the totals. If the totals continue from an earlier process (newer versions do this when they
+//! resume a conversation), the first difference is unknown. In that case we use
+//! `model_usage_since_last_result`, which already is the difference, or else `result.usage`, and
+//! report no cost rather than a wrong one.
 
 use std::sync::Arc;
 
@@ -60,7 +61,7 @@ impl TokenCount {
     }
 
     fn usage(self, cost_usd: Option<f64>) -> Usage {
-        // Clamp, so that no line can make the sums of a turn overflow.
+        // Clamp, so that no line can make a turn's sums overflow.
         let sane = |tokens: u64| tokens.min(1 << 50);
         Usage {
             input_tokens: sane(self.input),
@@ -98,7 +99,7 @@ impl MessageUsage {
         self.0.usage(None)
     }
 
-    /// Returns all tokens read and written: the fill level of the context after the message.
+    /// Returns all tokens read and written, which is how full the context is after the message.
     pub(crate) fn tokens(&self) -> u64 {
         let TokenCount { input, output, cache_read, cache_write } = self.0;
         let all = [input, output, cache_read, cache_write];
@@ -125,7 +126,7 @@ struct SessionTotals {
 pub(crate) struct UsageLedger {
     count: TokenCount,
     cost: f64,
-    /// The totals are known to belong to this process, or their starting point is known.
+    /// Set if the totals are known to belong to this process, or their starting point is known.
     has_baseline: bool,
 }
 
@@ -139,7 +140,7 @@ impl UsageLedger {
     }
 
     /// Reads totals between two results and returns the usage since the last result. In a resumed
-    /// conversation the first totals only set the baseline.
+    /// conversation, the first totals only set the baseline.
     pub(crate) fn read_totals(&mut self, answer: &str) -> Option<Usage> {
         let answer: UsageTotals = serde_json::from_str(answer).ok()?;
         let session = answer.session.0?;
@@ -183,12 +184,12 @@ impl UsageLedger {
     }
 }
 
-/// The billing lane, as far as the CLI has reported it.
+/// The billing lane, to the extent that the CLI has reported it.
 #[derive(Debug, Default)]
 pub(crate) struct BillingLane {
     account: Option<Arc<str>>,
     api_key: bool,
-    /// A rate limit event was seen; only subscriptions have them.
+    /// Set after a rate limit event, which only subscriptions have.
     rate_limited: bool,
 }
 
@@ -200,7 +201,7 @@ impl BillingLane {
         }
     }
 
-    /// Records the source of the API key. `none` is ambiguous: it means a subscription or no login.
+    /// Records the source of the API key. `none` is ambiguous: a subscription, or no login.
     pub(crate) fn set_api_key_source(&mut self, source: Option<&str>) {
         self.api_key = source.is_some_and(is_named);
     }

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeSet, fmt};
 
-/// The oldest supported version; older programs speak another protocol.
+/// The oldest supported version. Older programs speak another protocol.
 const MIN_VERSION: ClaudeVersion = ClaudeVersion(2, 0, 0);
 
-/// From this version on every option we use is known to exist, so `--help` is not read.
+/// From this version on, every option that we use is known to exist, so `--help` is not read.
 pub(crate) const ALL_OPTIONS_SINCE: ClaudeVersion = ClaudeVersion(2, 1, 197);
 
 /// The newest version whose behaviour we have verified.
@@ -54,7 +54,7 @@ enum SupportedOptions {
 }
 
 impl ProgramFeatures {
-    /// Returns the features of a version; `None` if `--help` must be read to know them.
+    /// Returns the features of a version, or `None` if `--help` must be read to determine them.
     pub(crate) fn of(version: Option<ClaudeVersion>) -> Option<Self> {
         let version = version?;
         (version >= ALL_OPTIONS_SINCE)

@@ -1,5 +1,5 @@
-//! An agent is one open thread with many turns. This file handles the messages from Codex,
-//! steering, interrupts and closing. The steps of a turn are in [`turn`](super::turn).
+//! An agent is one open thread with many turns. This file handles Codex's messages, steering,
+//! interrupts and closing. The steps of a turn are in [`turn`](super::turn).
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,13 +20,13 @@ use super::{
 };
 use crate::turn_driver::deny_orphans;
 
-/// The time that the process has to answer at the end of a turn; it usually needs milliseconds.
+/// How long the process may take to answer at the end of a turn; it usually needs milliseconds.
 pub(super) const WIND_DOWN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The time that the process has to answer a request for which it needs no other party.
+/// How long the process may take to answer a request that does not depend on anyone else.
 const STUCK_LIMIT: Duration = Duration::from_secs(1);
 
-/// The time that the process has to end background commands; they end as soon as they are told.
+/// How long the process may take to end background commands, which end as soon as they are told to.
 const CLEAN_LIMIT: Duration = Duration::from_secs(1);
 
 pub(super) struct CodexAgent {
@@ -37,9 +37,9 @@ pub(super) struct CodexAgent {
     pub(super) settings: CodexAgentSettings,
     process_guard: ProcessGuard,
     pub(super) sandbox_cleanup: SandboxCleanup,
-    /// The whole process does not respond, so closing this agent ends it.
+    /// Set if the whole process does not respond, so that closing this agent ends it.
     is_stuck: bool,
-    /// The running turn must be interrupted.
+    /// Set if the running turn must be interrupted.
     pub(super) stop_requested: bool,
     /// The response to `turn/start`.
     pub(super) turn_response: Option<oneshot::Receiver<CallResult>>,
@@ -49,14 +49,14 @@ pub(super) struct CodexAgent {
     pub(super) steer_response: Option<oneshot::Receiver<CallResult>>,
 }
 
-/// Settings that stay the same for the agent's whole life, except for `logged_out`.
+/// Settings that do not change during the agent's life, except for `logged_out`.
 pub(super) struct CodexAgentSettings {
     pub(super) permissions: &'static str,
     pub(super) output_schema: Option<RawJson>,
     pub(super) clock: Arc<dyn Clock>,
-    /// Codex reported no login when the thread was opened.
+    /// Set if Codex reported no login when the thread was opened.
     pub(super) logged_out: bool,
-    /// The profile's cost limit of a turn.
+    /// The profile's cost limit per turn.
     pub(super) max_cost_usd: Option<f64>,
 }
 
@@ -142,7 +142,7 @@ impl CodexAgent {
         }
     }
 
-    /// Ends commands that run on after a turn, and removes the empty folders of their sandbox.
+    /// Ends commands that outlive a turn, and removes the empty folders that their sandbox leaves.
     pub(super) async fn clean_up(&mut self) {
         if self.server.is_running() {
             let clean = CleanTerminals { thread_id: &self.thread };
@@ -152,8 +152,8 @@ impl CodexAgent {
         self.sandbox_cleanup.remove_mount_points();
     }
 
-    /// Drains the process if it does not answer. A turn that does not end affects only this agent;
-    /// a process that answers nothing affects every thread in it.
+    /// Drains the process if it does not answer. A turn that does not end affects only this agent,
+    /// but a process that answers nothing affects every thread in it.
     pub(super) async fn drain_if_stuck(&mut self) {
         let answers = timeout(STUCK_LIMIT, self.server.read_login()).await;
         if !matches!(answers, Ok(login) if login != LoginState::Unknown) {
@@ -162,10 +162,10 @@ impl CodexAgent {
         }
     }
 
-    /// Builds the failure for a lost connection; `when` names the point of the turn at which it was
+    /// Builds the failure for a lost connection. `when` names the point in the turn at which it was
     /// lost.
     pub(super) async fn connection_failure(&mut self, when: &str) -> Failure {
-        // The process still runs, so only this thread's inbox was closed: it was full.
+        // The process is still running, so only this thread's inbox was closed: it was full.
         if self.server.is_running() {
             let message = format!("Codex wrote more {when} than can be buffered and was cut off");
             return Failure::new(FailureKind::Agent, message).with_hint(RESEND_HINT);
@@ -175,8 +175,8 @@ impl CodexAgent {
             .with_hint(RESEND_HINT)
     }
 
-    /// Checks the login before a turn if it was missing when the thread was opened. Without this
-    /// check the turn would fail only after many seconds.
+    /// Checks the login before a turn if there was none when the thread was opened. Without this
+    /// check, the turn would fail only after many seconds.
     pub(super) async fn login_failure(&mut self) -> Option<Failure> {
         if !self.settings.logged_out {
             return None;
@@ -190,10 +190,10 @@ impl CodexAgent {
         Some(not_logged_in_failure())
     }
 
-    /// Unloads the thread and ends every process that it has started.
+    /// Unloads the thread and ends every process that it started.
     pub(super) async fn release(mut self, grace: Duration) {
         self.clean_up().await;
-        // A stuck process cannot unload the thread, so it is ended as a whole.
+        // A stuck process cannot unload the thread, so end the whole process.
         if self.is_stuck {
             self.server.close(grace).await;
         } else if self.server.is_running() {

@@ -1,5 +1,5 @@
 //! The running app-server processes, one per [`AppServerSpec`]. A process is started on first use,
-//! shared by all threads with the same specification, and replaced when it has exited.
+//! shared by all threads with the same specification, and replaced after it has exited.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use super::{app_server::AppServer, launch::AppServerSpec};
 use crate::host::ExecutorHost;
 
-/// The time that a process has to exit by itself at shutdown.
+/// How long a process has to exit at shutdown.
 const GRACE: Duration = Duration::from_secs(4);
 
 type ServerSlot = Arc<tokio::sync::Mutex<Option<AppServer>>>;
@@ -24,7 +24,7 @@ pub(super) struct AppServerPool {
 }
 
 impl AppServerPool {
-    /// Returns a process for `spec` that accepts threads; starts one if there is none.
+    /// Returns a process for `shape` that accepts threads. Starts one if there is none.
     pub(super) async fn get(
         &self,
         host: &ExecutorHost,
@@ -38,7 +38,7 @@ impl AppServerPool {
                 return Ok(server.clone());
             }
             if !server.is_running() {
-                // A process locks the conversations it has open; wait until the locks are released.
+                // A process locks its open conversations; wait until the locks are released.
                 server.wait_gone().await;
             }
         }

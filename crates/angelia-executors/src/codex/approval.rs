@@ -1,8 +1,7 @@
-//! Requests of the app-server that wait for a decision or a tool's result, and the responses to
-//! them.
+//! The app-server's requests that await a decision or a tool's result, and the responses to them.
 //!
-//! Codex offers to remember a decision, for the thread or permanently in the user's own rules.
-//! Angelia never accepts that offer: the engine keeps the grants, and Codex asks again.
+//! Codex offers to remember a decision, either for the thread or permanently in the user's own
+//! rules. Angelia never accepts that offer: the engine keeps the grants, and Codex asks again.
 
 mod elicitation;
 mod request_builder;
@@ -24,7 +23,7 @@ use super::{
     translate::DeferredReply,
 };
 
-/// All pending requests, in the order in which they arrived.
+/// All pending requests, in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct PendingServerRequests {
     approvals: Vec<(Arc<str>, RequestId, ServerRequestKind)>,
@@ -37,20 +36,20 @@ pub(crate) struct PendingServerRequests {
 /// The id of a question, and its text.
 pub(crate) type QuestionWithId = (Box<str>, Arc<str>);
 
-/// The kind of a pending request, as far as the response depends on it.
+/// The kind of a pending request, to the extent that the response depends on it.
 #[derive(Debug)]
 pub(crate) enum ServerRequestKind {
     /// A command, a patch, or access to a network host.
     Action,
     Permissions(RawJson),
     Input(Vec<QuestionWithId>),
-    /// A call of an MCP server's tool, or a URL to open.
+    /// A call to an MCP server's tool, or a URL to open.
     Consent,
     Form(Vec<FormField>),
 }
 
 impl PendingServerRequests {
-    /// Adds an approval; its key is the app-server's request id. Returns `None` if a request with
+    /// Adds an approval whose key is the app-server's request id. Returns `None` if a request with
     /// this id is already pending.
     pub(crate) fn add_approval(
         &mut self,
@@ -74,8 +73,7 @@ impl PendingServerRequests {
         self.approvals.iter().map(|(key, ..)| key)
     }
 
-    /// Removes a request that the app-server no longer waits for, and returns its key if it was an
-    /// approval.
+    /// Removes a request that the app-server no longer waits for. Returns the key of an approval.
     pub(crate) fn withdraw(&mut self, id: &RequestId) -> Option<Arc<str>> {
         self.tool_calls.retain(|(_, known)| known != id);
         let at = self.approvals.iter().position(|(_, known, _)| known == id)?;
@@ -100,8 +98,8 @@ impl PendingServerRequests {
         early
     }
 
-    /// Takes the result of a caller's tool. `is_running`: the app-server may still request it, so
-    /// it is kept.
+    /// Takes the result of a caller's tool. If the app-server has not requested it yet, keeps it as
+    /// long as the tool `is_running`.
     pub(crate) fn resolve_tool_call(
         &mut self,
         tool: &ToolId,
@@ -124,9 +122,9 @@ impl PendingServerRequests {
         let (_, id, what) = self.approvals.remove(at);
         let verdict = decision.verdict;
         let result = what.response(decision);
-        // Codex ends the turn on "cancel" only for commands and patches.
+        // Only for commands and patches does "cancel" make Codex end the turn.
         let then_interrupt = verdict == Verdict::Stop && !matches!(what, ServerRequestKind::Action);
-        // The response has no field for a note, so the note is sent as steering input.
+        // The response has no field for a note, so send the note as steering input.
         let then_tell = match verdict {
             Verdict::Deny => decision.note.clone(),
             _ => None,
@@ -151,7 +149,7 @@ impl ServerRequestKind {
             }
             _ if !verdict.allows() => request_result::decline_elicitation(verdict),
             Self::Consent => request_result::accept_elicitation(&Map::new()),
-            // A form without the required answers is declined.
+            // Decline a form without the required answers.
             Self::Form(fields) => match elicitation::form_content(fields, &decision.answers) {
                 Some(content) => request_result::accept_elicitation(&content),
                 None => request_result::decline_elicitation(Verdict::Deny),

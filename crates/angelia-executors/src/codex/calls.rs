@@ -1,5 +1,5 @@
 //! Requests with more parameters than those in [`protocol`](super::protocol), and the parts of
-//! their responses that are read.
+//! their responses that we read.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -22,7 +22,7 @@ impl Call for TurnStartWithPermissions<'_> {
     const METHOD: &'static str = TurnStart::METHOD;
 }
 
-/// `thread/start` with the list of environments the thread may act in.
+/// `thread/start` with the list of environments in which the thread may act.
 #[derive(Debug, Serialize)]
 pub(super) struct ThreadStartWithEnvironments<'a> {
     #[serde(flatten)]
@@ -36,7 +36,7 @@ impl Call for ThreadStartWithEnvironments<'_> {
     const METHOD: &'static str = ThreadStart::METHOD;
 }
 
-/// `config/read`: the user's own configuration, as it is in force.
+/// `config/read`: the user's own configuration as currently in effect.
 #[derive(Debug, Serialize)]
 pub(super) struct ConfigRead {}
 

@@ -52,7 +52,7 @@ pub(super) struct CodexExecutor {
     pool: Option<WarmPool<CodexThread>>,
 }
 
-/// A thread opened for a session, and the way in which it was opened.
+/// A thread opened for a session, and how it was opened.
 struct OpenedThread {
     thread: CodexThread,
     resumed: bool,
@@ -87,8 +87,8 @@ impl Executor for CodexExecutor {
                     };
                 }
             };
-            // `codex login status` reports only the vendor's own login. Ask the app-server when it
-            // denies one, because the configured provider may not need a login at all.
+            // `codex login status` reports only the vendor's own login. If there is none, ask the
+            // app-server, because the configured provider may not need a login at all.
             let login = probe::login_status(&self.host, spec, &recipe.installation).await;
             if let LoginState::LoggedIn { .. } = login {
                 return probe::health(&recipe.installation, login);
@@ -140,8 +140,7 @@ impl Executor for CodexExecutor {
                         open.thread.process_guard.bind_session(&self.host, opening.session);
                         return Ok(self.build_agent(&recipe, open, &login));
                     }
-                    // The app-server exited between the lookup and the call: retry once with a new
-                    // one.
+                    // The app-server exited between the lookup and the call: retry with a new one.
                     Err(error) if error.is_gone() && !last_try => last_try = true,
                     Err(error) => return Err(error.into_conversation_error("open a conversation")),
                 }
@@ -208,7 +207,7 @@ impl Executor for CodexExecutor {
         Box::pin(async move {
             let deleted = self.delete_thread(spec, native).await?;
             if !deleted && spec.mode == Mode::Model {
-                // A conversation from before model mode had a folder of its own.
+                // A conversation from before model mode had its own folder.
                 let owners = SessionSpec { mode: Mode::Agent, ..spec.clone() };
                 self.delete_thread(&owners, native).await?;
             }
@@ -227,8 +226,8 @@ impl Executor for CodexExecutor {
 }
 
 impl CodexExecutor {
-    /// Creates the executor, with a pool of warm threads if the host asks for one. The pool needs
-    /// a running tokio runtime.
+    /// Creates the executor, with a pool of warm threads if the host asks for one. The pool needs a
+    /// running Tokio runtime.
     pub(super) fn new(host: ExecutorHost) -> Self {
         let pool = host.keep_warm.then(|| WarmPool::new(&host.tasks));
         Self {
@@ -294,7 +293,7 @@ impl CodexExecutor {
         server: &AppServer,
     ) -> Result<OpenedThread, ThreadOpenError> {
         let mut ready = None;
-        // A warm thread has no history, so it cannot stand in for one that must carry some.
+        // A warm thread has no history, so it cannot replace one that must carry a history.
         if let Some(pool) = self.pool.as_ref().filter(|_| recipe.spec.history.is_empty()) {
             let (host, servers) = (self.host.clone(), Arc::clone(&self.servers));
             let waiting = pool_starter(host, servers, recipe.clone());
@@ -309,7 +308,7 @@ impl CodexExecutor {
         Ok(OpenedThread { thread, resumed: false, warm })
     }
 
-    /// Returns the folders that commands of a thread may write to. Model mode runs no commands.
+    /// Returns the folders that a thread's commands may write to. Model mode runs no commands.
     fn writable_folders(recipe: &ThreadOpener) -> BTreeSet<PathBuf> {
         match recipe.spec.mode {
             Mode::Agent => sandbox_cleanup::writable_folders(
@@ -380,7 +379,7 @@ fn pool_starter(
     })
 }
 
-/// Refuses, before the first prompt, a login that would bill another lane than the profile wants.
+/// Refuses a login that bills another lane than the profile wants, before the first prompt is sent.
 fn check_billing(wanted: Billing, login: &LoginState) -> Result<(), Failure> {
     let lane = match login {
         LoginState::LoggedIn { lane } => lane.as_deref(),

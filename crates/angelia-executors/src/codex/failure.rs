@@ -1,6 +1,6 @@
 //! Converts the error of a failed turn into a [`Failure`] with a hint for people.
 //!
-//! `codexErrorInfo` is the best source: a name, or a name with an HTTP status. For `other`, and for
+//! `codexErrorInfo` is the best source: a name, possibly with an HTTP status. For `other`, and for
 //! names that only a newer version knows, the message text decides, since there is nothing else.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
@@ -45,12 +45,13 @@ pub(crate) struct ReportedError {
 impl ReportedError {
     pub(crate) fn from_turn_error(error: &TurnError<'_>) -> Self {
         let info = ErrorInfo::of(error.codex_error_info);
-        // During a retry the message only says that Codex retries; the cause is in another field.
+        // During a retry, the message only says that Codex retries; the cause is in
+        // `additional_details`.
         let message = error.message.as_str().unwrap_or_default();
         Self { info, message: message.into() }
     }
 
-    /// Creates it from a JSON-RPC error, which has only a message.
+    /// Creates the error from a JSON-RPC error, which has only a message.
     pub(crate) fn from_message(message: &str) -> Self {
         Self { info: ErrorInfo::default(), message: message.into() }
     }
@@ -179,7 +180,7 @@ impl ReportedError {
         rest.get(..3)?.parse().ok()
     }
 
-    /// Sets the retry time: from the account's rate limits, or else from the message text.
+    /// Sets the retry time from the account's rate limits, or else from the message text.
     fn set_retry_time(&self, around: &CodexFailureContext<'_>, failure: &mut Failure) {
         let until = around.resets_at.or_else(|| self.parse_retry_time(around));
         if let Some(until) = until {
@@ -191,7 +192,7 @@ impl ReportedError {
         }
     }
 
-    /// Reads `try again in 1.5s`.
+    /// Parses `try again in 1.5s`.
     fn parse_retry_duration(&self) -> Option<Duration> {
         let (_, rest) = self.message.split_once("try again in ")?;
         let end = rest.find(|char: char| !char.is_ascii_digit() && char != '.')?;
@@ -209,8 +210,8 @@ impl ReportedError {
         Duration::try_from_secs_f64(seconds).ok()
     }
 
-    /// Reads `try again at Nov 16th, 2026 3:33 AM.`, or only `3:33 AM` if that is today, in the
-    /// time zone of the machine.
+    /// Parses `try again at Nov 16th, 2026 3:33 AM.`, or only `3:33 AM` if that is today, in the
+    /// machine's time zone.
     fn parse_retry_time(&self, around: &CodexFailureContext<'_>) -> Option<Timestamp> {
         let (_, rest) = self.message.split_once("try again at ")?;
         let text = rest.trim_end().trim_end_matches('.');
@@ -228,13 +229,13 @@ impl ReportedError {
 
 type Classification = (FailureKind, Option<&'static str>);
 
-/// Facts besides the error itself that a failure depends on.
+/// What a failure depends on besides the error itself.
 #[derive(Debug)]
 pub(crate) struct CodexFailureContext<'a> {
     pub(crate) provider: Option<&'a str>,
-    /// The time at which an exhausted quota resets.
+    /// When an exhausted quota resets.
     pub(crate) resets_at: Option<Timestamp>,
-    /// The time at which the turn ended.
+    /// When the turn ended.
     pub(crate) turn_ended_at: Option<Timestamp>,
     pub(crate) zone: &'a TimeZone,
 }

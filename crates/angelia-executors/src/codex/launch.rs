@@ -1,19 +1,19 @@
-//! Turns a session specification into the environment and arguments of an app-server process and
-//! the settings of its threads and turns. Pure, except that it reads the user's `config.toml`.
+//! Turns a session specification into the environment and arguments of an app-server process, and
+//! into the settings of its threads and turns. Pure, except that it reads the user's `config.toml`.
 //!
-//! One process serves every thread with the same [`AppServerSpec`]; all other settings are sent
-//! per thread or per turn. The table shows which actions Codex asks about at each permission level
-//! (the engine answers the approvals):
+//! One process serves all threads with the same [`AppServerSpec`]; all other settings are sent per
+//! thread or per turn. The table shows what Codex asks about in each mode (the engine answers the
+//! approvals):
 //!
-//! | | commands | edits | sandbox |
+//! | mode | commands | edits | sandbox |
 //! |---|---|---|---|
 //! | agent mode | asked | asked | `:workspace` |
 //! | model mode | there are none | declined | `:read-only` |
 //!
-//! At every permission level Codex asks about every call, because the rules, the protected paths
-//! and the budgets of the engine apply only to calls that Codex asks about.
+//! Codex asks about every call at every permission level, because the engine's rules, protected
+//! paths and budgets apply only to calls that Codex asks about.
 //!
-//! A thread is always *started* read-only and receives its permissions with each turn: starting it
+//! A thread is always *started* read-only and receives its permissions with each turn. Starting it
 //! writable would make Codex record the repository as trusted in the user's own configuration.
 
 use std::{
@@ -44,13 +44,13 @@ pub(super) const CODEX_HOME: &str = "CODEX_HOME";
 const READ_ONLY: &str = ":read-only";
 const WORKSPACE: &str = ":workspace";
 
-/// Makes Codex unload a thread as soon as its last subscriber leaves, so that resuming the thread
-/// applies the settings of that moment.
+/// Makes Codex unload a thread as soon as its last subscriber leaves, so that a resumed thread gets
+/// the settings of that moment.
 const UNLOAD_AT_ONCE: &str = "thread_unload_delay_secs=0";
-/// Keeps the process from contacting public hosts on its own and from lingering when it exits.
+/// Keeps the process from contacting public hosts on its own, and from lingering when it exits.
 const NO_PLUGINS: &str = "features.plugins=false";
 
-/// Feature switches for Codex's own tools; all are turned off when a session has no tools.
+/// Feature switches for Codex's own tools. All are turned off for a session without tools.
 const TOOL_FEATURES: [&str; 13] = [
     "shell_tool",
     "unified_exec",
@@ -67,8 +67,8 @@ const TOOL_FEATURES: [&str; 13] = [
     "hooks",
 ];
 
-/// Returns the complete environment of the program. `CODEX_HOME` is the profile's value, else the
-/// one in Angelia's own environment, else unset: Codex then uses its default below `HOME`.
+/// Returns the complete environment of the program. `CODEX_HOME` is the profile's value, or else
+/// the one in Angelia's own environment. If neither is set, Codex uses its default inside `HOME`.
 pub(super) fn environment(
     host: &ExecutorHost,
     spec: &SessionSpec,
@@ -89,12 +89,12 @@ pub(super) fn codex_home(environment: &BTreeMap<OsString, OsString>) -> Option<P
     set(CODEX_HOME).or_else(|| Some(set("HOME")?.join(".codex")))
 }
 
-/// Everything two threads must share so that one app-server process can serve both.
+/// Everything that two threads must share for one app-server process to serve both.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct AppServerSpec {
     program: PathBuf,
     version: Arc<str>,
-    /// Without Angelia's process mark, which differs for every process.
+    /// Excludes Angelia's process mark, which differs for every process.
     environment: BTreeMap<OsString, OsString>,
     plugins: bool,
     /// Set in model mode.
@@ -125,7 +125,7 @@ impl AppServerSpec {
         })
     }
 
-    /// Returns the launch of a process. A process of model mode works in a folder without any of
+    /// Returns the launch of a process. In model mode, the process works in a folder without any of
     /// the owner's files.
     pub(super) fn launch(&self, host: &ExecutorHost, mark: ProcessMark) -> ProcessLaunch {
         let launch = ProcessLaunch {
@@ -165,7 +165,7 @@ impl AppServerSpec {
     }
 }
 
-/// Leaves the environment out, because it holds secrets.
+/// Omits the environment because it holds secrets.
 impl std::fmt::Debug for AppServerSpec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AppServerSpec")
@@ -175,7 +175,7 @@ impl std::fmt::Debug for AppServerSpec {
     }
 }
 
-/// Returns whether the user has configured plugins, or mentions them in any way.
+/// Reports whether the user has configured plugins or mentions them in any way.
 fn wants_plugins(config: &str) -> bool {
     config.lines().map(str::trim_start).any(|line| {
         line.starts_with("[plugins")
@@ -184,12 +184,12 @@ fn wants_plugins(config: &str) -> bool {
     })
 }
 
-/// Extensions of the user's own configuration that model mode must turn off.
+/// Extensions in the user's own configuration that model mode must turn off.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UserExtensions<'a> {
-    /// Names of MCP servers.
+    /// The names of MCP servers.
     pub(super) servers: &'a [Box<str>],
-    /// Paths of skills. A prompt can activate a skill by naming it.
+    /// The paths of skills. A prompt can activate a skill by naming it.
     pub(super) skills: &'a [Box<str>],
 }
 
@@ -202,7 +202,7 @@ pub(super) fn thread_settings<'a>(
     let (base, developer) = match (spec.mode, &spec.system) {
         (Mode::Agent, SystemPrompt::Default) => (None, None),
         (Mode::Agent, SystemPrompt::Append(text)) => (None, Some(&**text)),
-        // Model mode shows the model the caller's prompt only, and none if the caller sent none.
+        // In model mode, the model sees only the caller's prompt, or none if the caller sent none.
         (Mode::Model, SystemPrompt::Default) => (Some(""), None),
         (_, SystemPrompt::Replace(text) | SystemPrompt::Append(text)) => (Some(&**text), None),
     };
@@ -268,8 +268,7 @@ fn thread_config(
     if has_tools {
         set("shell_environment_policy", json!({"set": {variable: value}}));
     }
-    // Codex gives its MCP servers a minimal environment, so each server's own `env` must carry the
-    // mark.
+    // Codex gives MCP servers a minimal environment, so each server's `env` must carry the mark.
     let mut servers = Map::new();
     for name in found.servers {
         let own =
@@ -285,9 +284,9 @@ fn thread_config(
     Ok(config)
 }
 
-/// Returns the `projects` setting, which says whether the repository's own configuration counts.
-/// It overrides the user's configuration for this thread. Codex looks up both the folder and the
-/// root of its repository, by the path as given and by the canonical path.
+/// Returns the `projects` setting, which determines whether the repository's own configuration
+/// applies. It overrides the user's configuration for this thread. Codex looks up both the folder
+/// and the root of its repository, by the given path and by the canonical path.
 fn project_trust(cwd: &Path, trust: bool) -> Value {
     let level = json!({"trust_level": if trust { "trusted" } else { "untrusted" }});
     let real = cwd.canonicalize().ok();

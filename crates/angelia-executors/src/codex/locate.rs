@@ -1,4 +1,4 @@
-//! Finds the Codex program, also behind the launcher that npm installs.
+//! Locates the Codex program, including the native program behind the npm launcher.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ fn places() -> Vec<PathBuf> {
     programs.collect()
 }
 
-/// Returns the vendor's names for this platform: that of the package, and of the folder in it.
+/// Returns the vendor's names for this platform: the package's name, and that of the folder in it.
 fn platform() -> Option<(&'static str, &'static str)> {
     match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => Some(("linux-x64", "x86_64-unknown-linux-musl")),

@@ -1,7 +1,7 @@
-//! Converts `mcp_servers` of a profile to Codex's form. Pure.
+//! Converts a profile's `mcp_servers` to Codex's format. Pure.
 //!
-//! A profile uses the form of Claude Code: `command`, `args`, `env`, or `url` and `headers`. Keys
-//! that Codex names the same, and keys that only Codex knows, are passed on.
+//! A profile uses Claude Code's format: `command`, `args`, `env`, or `url` and `headers`. Keys that
+//! have the same name in Codex, and keys that only Codex knows, are passed on.
 
 use angelia_core::model::{Failure, FailureKind, RawJson};
 use serde_json::{Map, Value, json};
@@ -11,15 +11,15 @@ use crate::process::ProcessMark;
 /// The name under which Angelia's own tools (`angelia mcp`) are offered.
 pub(super) const OWN_SERVER: &str = "angelia";
 
-/// In seconds. It is long because a delegated turn takes as long as it takes and has its own
+/// A timeout in seconds. It is long because a delegated turn may take any time and has its own
 /// timeouts.
 pub(super) const OWN_TIMEOUT_SECONDS: u32 = 86_400;
 
-/// Keys that Codex refuses or names differently.
+/// Keys that Codex rejects or names differently.
 const UNSUPPORTED_KEYS: [&str; 3] = ["type", "transport", "headers"];
 
-/// Converts one server for the `mcp_servers` of a thread. Adds the process mark to the server's
-/// `env`, because Codex gives its servers only a minimal environment.
+/// Converts one server for a thread's `mcp_servers`. Adds the process mark to the server's `env`,
+/// because Codex gives its servers only a minimal environment.
 pub(super) fn to_thread_server(
     name: &str,
     server: &RawJson,
@@ -41,7 +41,7 @@ pub(super) fn to_thread_server(
     Ok(theirs.into())
 }
 
-/// Converts one server, without anything that belongs to a thread.
+/// Converts one server, without anything specific to a thread.
 pub(super) fn to_codex_server(name: &str, server: &RawJson) -> Result<Map<String, Value>, Failure> {
     let Ok(ours) = serde_json::from_str::<Map<String, Value>>(server.get()) else {
         return Err(invalid_server(name, "is not a table of settings"));
@@ -69,8 +69,8 @@ pub(super) fn to_codex_server(name: &str, server: &RawJson) -> Result<Map<String
     Ok(theirs)
 }
 
-/// Returns whether `oauth` is for the logins of our own loop. Codex has other keys there and refuses unknown
-/// ones.
+/// Reports whether `oauth` is meant for our own loop's logins. Codex uses other keys there and
+/// rejects unknown ones.
 fn is_own_login(oauth: &Value) -> bool {
     ["issuer", "device_url", "token_url", "scope"].iter().any(|key| oauth.get(key).is_some())
 }

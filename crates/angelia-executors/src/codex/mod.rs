@@ -5,16 +5,17 @@
 //! - `launch`, `mcp`, `calls`: turn a session specification into environment variables, arguments,
 //!   thread settings and requests. Pure, except that `launch` reads the user's `config.toml`.
 //! - `sealed`, `sealed_config`: the folder of model mode, with the owner's login and the connection
-//!   to the model. `start_lock`: lets a process start alone where others would harm it.
+//!   to the model. `start_lock`: lets a process start alone if others would interfere.
 //! - `app_server`, `app_server_pool`: one app-server process serves many threads; the pool holds
 //!   all processes.
 //! - `thread`, `agent`, `turn`: an open thread and its turns.
-//! - `process_guard`, `sandbox_cleanup`: remove the processes and empty folders a thread leaves.
-//! - `past_conversations`: conversations that a person had in Codex itself.
+//! - `process_guard`, `sandbox_cleanup`: remove the processes and empty folders of a thread.
+//! - `past_conversations`: conversations that a person had directly in Codex.
 //! - [`selftest`]: the setup for a scripted model.
 //! - `executor`: implements the [`Executor`] port.
-//! - [`user_config`]: edits the user's own `config.toml` of Codex.
-//! - [`protocol`]: the JSON of both directions. [`translate`]: Codex's messages as events. Pure.
+//! - [`user_config`]: edits the user's own `config.toml` for Codex.
+//! - [`protocol`]: the JSON of both directions. [`translate`]: turns Codex's messages into events.
+//!   Both are pure.
 //! - `approval`, `failure`, `patch`, `prices`, `shell`, `tool`, `usage`: parts of the translation.
 
 mod agent;

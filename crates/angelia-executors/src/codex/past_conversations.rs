@@ -1,5 +1,5 @@
-//! Conversations that a person had in the program itself, read from its rollout files: one JSON
-//! object per line, below `sessions/YEAR/MONTH/DAY`.
+//! Conversations that a person had directly in the program, read from its rollout files, which hold
+//! one JSON object per line and are stored in `sessions/YEAR/MONTH/DAY`.
 
 use std::{
     fs, io,
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-/// The number of lines that are read to find the first words.
+/// How many lines to read in search of the person's first words.
 const MAX_HEAD_LINES: usize = 200;
 
 /// The beginning of the program's own message with the project's instructions.
@@ -31,7 +31,7 @@ struct Line {
     payload: Value,
 }
 
-/// The parts of an item of the model's API that are read.
+/// The parts that we read from an item of the model's API.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Item {
@@ -68,7 +68,7 @@ struct MessageText {
     text: String,
 }
 
-/// Lists the conversations of this `CODEX_HOME`, the one used last first.
+/// Lists the conversations in this `CODEX_HOME`, most recently used first.
 pub(super) fn list(home: &Path) -> io::Result<Vec<PastConversation>> {
     let mut found: Vec<_> =
         rollouts(home)?.iter().filter_map(|(id, path)| describe(id, path)).collect();
@@ -76,7 +76,7 @@ pub(super) fn list(home: &Path) -> io::Result<Vec<PastConversation>> {
     Ok(found)
 }
 
-/// Reads the turns of a conversation; `None`: there is no such conversation.
+/// Reads the turns of a conversation. Returns `None` if there is no such conversation.
 pub(super) fn read(home: &Path, id: &NativeSessionId) -> io::Result<Option<Vec<PastTurn>>> {
     let found = rollouts(home)?.into_iter().find(|(known, _)| known == id.as_str());
     match found {
@@ -106,7 +106,7 @@ fn rollouts(home: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// Returns the id in the name `rollout-TIME-ID.jsonl`.
+/// Returns the id from a file name of the form `rollout-TIME-ID.jsonl`.
 fn rollout_id(path: &Path) -> Option<String> {
     const ID_LENGTH: usize = 36;
     let name = path.file_name()?.to_str()?;
@@ -145,8 +145,8 @@ fn item(line: &Line) -> Option<Item> {
     Item::deserialize(&line.payload).ok()
 }
 
-/// Returns the input if the line is a message of the person. The program sends messages of its own
-/// in the same role.
+/// Returns the input if the line is the person's message. The program sends its own messages in the
+/// same role.
 fn persons_input(line: &Line) -> Option<Vec<Content>> {
     let Some(Item::Message { role, content }) = item(line) else { return None };
     let is_injected = |text: &str| text.trim_start().starts_with(INSTRUCTIONS_PREFIX);

@@ -1,4 +1,4 @@
-//! The files of a patch: line counts and paths, for people and for permission rules.
+//! The files of a patch: their line counts and paths, for people and for permission rules.
 
 use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::protocol::item;
 
-/// The number of paths that a title names.
+/// How many paths a title names.
 const MAX_PATHS_IN_TITLE: usize = 3;
 
 /// The files of a patch.
@@ -21,7 +21,7 @@ struct ChangedFile {
     moved_to: Option<Box<str>>,
     added: usize,
     removed: usize,
-    /// The hunks; for an added or a deleted file its content.
+    /// The hunks, or the content of an added or deleted file.
     diff: Arc<str>,
 }
 
@@ -73,7 +73,7 @@ impl PatchSummary {
         self.0.iter().map(edit).collect()
     }
 
-    /// `update /w/a.rs`, `change 5 files: a, b, c …`
+    /// Returns a title such as `update /w/a.rs` or `change 5 files: a, b, c …`.
     pub(crate) fn title(&self) -> String {
         if let [one] = &*self.0 {
             return format!("{} {}", one.verb, one.path);
@@ -100,7 +100,7 @@ impl PatchSummary {
         text
     }
 
-    /// `3 files, +10 −2 lines`
+    /// Returns a summary such as `3 files, +10 −2 lines`.
     pub(crate) fn totals(&self) -> String {
         let (added, removed) =
             (self.0.iter()).fold((0, 0), |sum, one| (sum.0 + one.added, sum.1 + one.removed));
@@ -112,13 +112,13 @@ impl PatchSummary {
     }
 }
 
-/// Counts added and removed lines. Added and deleted files come as plain content, not as a diff.
+/// Counts added and removed lines. Added and deleted files arrive as plain content, not as a diff.
 fn count_lines(verb: &str, diff: &str) -> (usize, usize) {
     match verb {
         "add" => (diff.lines().count(), 0),
         "delete" => (0, diff.lines().count()),
         _ => {
-            // Skip the headers, if there are any, before the first hunk.
+            // Skip any headers before the first hunk.
             let hunks = diff.find("@@").map_or(diff, |at| &diff[at..]);
             let starting = |sign| hunks.lines().filter(|line| line.starts_with(sign)).count();
             (starting('+'), starting('-'))

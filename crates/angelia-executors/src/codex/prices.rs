@@ -1,9 +1,9 @@
-//! The prices of the vendor's models. Codex reports tokens and no cost, so the cost of its turns is
-//! computed here; the owner's `prices` override the table.
+//! The prices of the vendor's models. Codex reports tokens but no cost, so the cost of its turns is
+//! computed here. The owner's `prices` override the table.
 //!
-//! The table has the vendor's list prices for short contexts, in US dollars per million tokens. It
-//! is dated, and a model that is not in it has no price: a cost limit then refuses the turn instead
-//! of counting nothing.
+//! The table holds the vendor's list prices for short contexts, in US dollars per million tokens,
+//! as of a certain date. A model that is not in the table has no price: a cost limit then refuses
+//! the turn instead of counting nothing.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,7 +11,7 @@ use angelia_core::model::{Failure, TokenPrice};
 
 use crate::list_prices::{PriceTable, find_price, unknown_price};
 
-/// The day on which the table was last compared with the vendor's list.
+/// The date on which the table was last compared with the vendor's list.
 const AS_OF: &str = "2026-11-05";
 
 const BUILT_IN: &PriceTable = &[
@@ -39,7 +39,7 @@ const BUILT_IN: &PriceTable = &[
     ("gpt-5-nano", price(0.05, 0.005, 0.4)),
 ];
 
-/// A write to the cache costs a quarter more than plain input.
+/// Returns the price of a model. Writing to the cache costs a quarter more than plain input.
 const fn price(input: f64, cache_read: f64, output: f64) -> TokenPrice {
     TokenPrice { input, output, cache_read, cache_write: input * 1.25 }
 }
@@ -57,12 +57,12 @@ pub struct ModelPrices {
 }
 
 impl ModelPrices {
-    /// The built-in table below the owner's prices.
+    /// Uses the owner's prices, and the built-in table for all other models.
     pub fn new(overrides: Arc<BTreeMap<Arc<str>, TokenPrice>>) -> Self {
         Self { overrides, built_in: BUILT_IN }
     }
 
-    /// No price at all, so that usage has no cost.
+    /// Has no prices at all, so that usage has no cost.
     pub fn none() -> Self {
         Self { overrides: Arc::default(), built_in: &[] }
     }
@@ -74,7 +74,7 @@ impl ModelPrices {
         find_price(self.built_in, model)
     }
 
-    /// Fails if a cost limit cannot be kept because the model has no price.
+    /// Fails if the model has no price, so that a cost limit cannot be enforced.
     pub(super) fn ensure_priced(&self, model: Option<&str>) -> Result<(), Failure> {
         let model = model.unwrap_or("unknown");
         if self.price_of(model).is_some() {

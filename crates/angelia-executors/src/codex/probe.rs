@@ -1,8 +1,8 @@
-//! Finds out whether Codex is installed, which version it is, and whether it is logged in.
+//! Determines whether Codex is installed, its version, and whether it is logged in.
 //!
-//! The program itself reports its version, which is cached until the file changes. `codex login
-//! status` reports the login; if it denies one, the app-server decides, because only the app-server
-//! knows whether the configured provider needs a login at all.
+//! The program itself reports its version, which is cached until the file changes.
+//! `codex login status` reports the login. If there is none, the app-server decides, because only
+//! it knows whether the configured provider needs a login at all.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -18,13 +18,13 @@ use crate::{
     per_file_cache::PerFileCache,
 };
 
-/// The oldest version whose app-server has everything that is used here.
+/// The oldest version whose app-server has everything that we use.
 const MIN_VERSION: &str = "0.125.0";
 
 pub(super) const UPDATE_HINT: &str =
     "update it: `npm install -g @openai/codex@latest`, or with the package manager it came from";
 
-const NOT_CODEX_HINT: &str = "correct `binary` of the profile, or what `codex` is on your PATH";
+const NOT_CODEX_HINT: &str = "correct the profile's `binary`, or the `codex` on your PATH";
 
 /// An installed program that can be started.
 #[derive(Clone, Debug)]
@@ -57,17 +57,17 @@ impl CodexProber {
     }
 }
 
-/// Extracts the version from the output of `--version`; refuses a version that is too old.
+/// Extracts the version from the output of `--version`. Refuses a version that is too old.
 fn check_version(output: &str, path: &str) -> Result<Arc<str>, Failure> {
     let unavailable = |message| Failure::new(FailureKind::Unavailable, message);
-    // `codex-cli 0.166.0`; another program may have a version, too.
+    // `codex-cli 0.166.0`. Other programs may print a version too.
     if !output.is_empty() && !output.to_ascii_lowercase().contains("codex") {
         let first = output.lines().next().unwrap_or_default();
         let message = format!("{path} is not Codex: its `--version` is `{first}`");
         return Err(unavailable(message).with_hint(NOT_CODEX_HINT));
     }
     let Some(version) = ClaudeVersion::find(output) else {
-        let message = format!("{path} does not say its version");
+        let message = format!("{path} printed no version");
         return Err(unavailable(message).with_hint(PROGRAM.install_hint));
     };
     if Some(version) < ClaudeVersion::find(MIN_VERSION) {
@@ -114,7 +114,7 @@ fn parse_login_status(succeeded: bool, output: &str) -> LoginState {
     LoginState::LoggedIn { lane: lane.map(Into::into) }
 }
 
-/// Builds the report for `doctor` and for the choice of an executor.
+/// Builds the report for `doctor` and for choosing an executor.
 pub(super) fn health(installation: &CodexInstallation, login: LoginState) -> ExecutorHealth {
     ExecutorHealth {
         installation: Some(InstalledAgent {

@@ -1,6 +1,6 @@
-//! Ends the processes that a thread has started. Commands and MCP servers of a thread carry a
-//! process mark of the thread's own, not that of the app-server process they share. So they are
-//! ended with their session, although the app-server lives on.
+//! Ends the processes that a thread has started. A thread's commands and MCP servers carry the
+//! thread's own process mark, not that of the app-server process that they share, so they end with
+//! their session although the app-server keeps running.
 
 use std::{mem, path::PathBuf, time::Duration};
 

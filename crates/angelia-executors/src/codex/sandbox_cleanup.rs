@@ -1,10 +1,10 @@
 //! Removes the empty folders that Codex's sandbox leaves behind when a command is interrupted. They
-//! are mount points, and appear in every folder that commands may write to. An empty `.git` breaks
-//! every tool that looks for a repository, also below `/tmp`.
+//! are mount points and appear in every folder that commands may write to. An empty `.git` breaks
+//! every tool that looks for a repository, even inside `/tmp`.
 //!
-//! Sessions share such folders. So the mount points that did not exist are recorded when the first
-//! session starts to use a folder, and they are removed only while no other session runs a turn
-//! there, whose sandbox may still use them.
+//! Sessions share such folders. The mount points that do not exist yet are therefore recorded when
+//! the first session starts to use a folder. They are removed only while no other session runs a
+//! turn there, because its sandbox may still use them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -13,10 +13,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// Names of the sandbox's mount points.
+/// The names of the sandbox's mount points.
 const MOUNT_POINT_NAMES: [&str; 4] = [".git", ".codex", ".agents", ".aws"];
 
-/// The folders that threads may write to, of all threads of the executor.
+/// The folders that threads may write to, for all threads of the executor.
 #[derive(Debug, Default)]
 pub(super) struct WritableRoots(Mutex<HashMap<PathBuf, WritableRoot>>);
 
@@ -91,8 +91,8 @@ impl SandboxCleanup {
         }
     }
 
-    /// Removes the recorded mount points that exist now and are empty. A folder with content
-    /// belongs to the user. Folders in which another thread is busy are left alone.
+    /// Removes the recorded mount points that now exist and are empty. A folder with content
+    /// belongs to the user. Leaves folders alone in which another thread is busy.
     pub(super) fn remove_mount_points(&mut self) {
         self.mark_idle();
         self.for_each_root(|root| {
@@ -170,7 +170,7 @@ mod tests {
         let mut one_of_two = roots.register(one(folder.path()));
         one_of_two.mark_busy();
         fs::create_dir(&git).unwrap();
-        // The second thread arrives while a command of the first still uses the folder.
+        // The second thread arrives while one of the first thread's commands still uses the folder.
         let mut other = roots.register(one(folder.path()));
         other.mark_busy();
         one_of_two.remove_mount_points();

@@ -1,5 +1,5 @@
-//! The environment of Codex in model mode: a `CODEX_HOME` of our own, in which `auth.json` is a
-//! link to the owner's login and `config.toml` has the connection to the model.
+//! Codex's environment in model mode: a `CODEX_HOME` of ours, in which `auth.json` is a link to the
+//! owner's login and `config.toml` holds the connection to the model.
 
 use std::{
     collections::BTreeMap,
@@ -21,10 +21,10 @@ use crate::{host::ExecutorHost, process::confinement::Confinement, sealed_folder
 pub(super) const LOGIN_FILE: &str = "auth.json";
 const CONFIG_FILE: &str = "config.toml";
 
-/// Files beside a program that is installed from the vendor's package, in the folder above `bin`.
+/// A file that marks a program from the vendor's package; it is in the folder above `bin`.
 const PACKAGE_FILE: &str = "codex-package.json";
 
-/// Returns the environment of a process in model mode and its limits, and creates its folder.
+/// Returns the environment and the confinement of a process in model mode, and creates its folder.
 /// `owners` is the environment of the owner's own Codex.
 pub(super) fn environment(
     host: &ExecutorHost,
@@ -42,7 +42,7 @@ pub(super) fn environment(
     let mut environment = folder.seal(owners);
     environment.insert(CODEX_HOME.into(), folder.path().into());
     let mut confinement = folder.confinement(&owners_home, &environment);
-    // Codex writes a refreshed login into the same file.
+    // Codex writes a refreshed login to the same file.
     confinement.allow_write(login);
     if let Some(package) = package_folder(program) {
         confinement.allow_read(package);
@@ -67,7 +67,7 @@ fn sealed_config(path: &Path) -> Result<String, Failure> {
     sealed_config::seal(&owners).map_err(invalid)
 }
 
-/// Returns the vendor's package that the program belongs to, with its helper programs.
+/// Returns the vendor's package that the program belongs to, including its helper programs.
 fn package_folder(program: &Path) -> Option<PathBuf> {
     let program = program.canonicalize().ok()?;
     let package = program.parent()?.parent()?;

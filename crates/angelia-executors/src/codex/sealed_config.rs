@@ -1,10 +1,10 @@
-//! The `config.toml` of model mode: the model and its connection, taken from the owner's file, and
-//! nothing else of it. Pure.
+//! The `config.toml` of model mode: the model and its connection from the owner's file, and nothing
+//! else from it. Pure.
 
 use toml_edit::DocumentMut;
 
-/// The keys that are taken over. Keys that add text for the model or name a program to run are not
-/// among them; a key of a newer Codex is left out until it is listed here.
+/// The keys that are copied. Keys that add text for the model or name a program to run are not
+/// among them. A newer Codex's key is left out until it is listed here.
 const CONNECTION_KEYS: [&str; 20] = [
     "model",
     "model_provider",
@@ -28,7 +28,7 @@ const CONNECTION_KEYS: [&str; 20] = [
     "analytics",
 ];
 
-/// Returns the text of the file, or the reason why the owner's file cannot be read.
+/// Returns the text of the file, or the reason why the owner's file cannot be parsed.
 pub(super) fn seal(owners: &str) -> Result<String, String> {
     let owners = owners.parse::<DocumentMut>().map_err(|error| error.to_string())?;
     let mut sealed = DocumentMut::new();

@@ -16,14 +16,14 @@ use crate::{
 /// The version that our tests run.
 const TESTED_VERSION: &str = "0.166.0";
 
-/// The environment variable that holds the scripted model's API key, where one is needed.
+/// The environment variable that holds the scripted model's API key, if one is needed.
 pub const KEY_VARIABLE: &str = "SCRIPTED_MODEL_KEY";
 
-/// A model of Codex's own catalogue that has ordinary tools.
+/// A model from Codex's own catalogue that has ordinary tools.
 pub const MODEL: &str = "gpt-5.5";
 
-/// Returns a `config.toml` that uses the model at `base_url`; `login` is the line that names the
-/// login that the model needs.
+/// Returns a `config.toml` that uses the model at `base_url`. `login` is the line that specifies
+/// the login that the model needs.
 pub fn model_config(base_url: &str, login: &str) -> String {
     format!(
         "model = \"{MODEL}\"\n\

@@ -1,14 +1,14 @@
-//! Unwraps a command from the shell that runs it.
+//! Extracts a command from the shell invocation that runs it.
 //!
-//! Codex reports `/bin/bash -lc 'git status'`. People, and the patterns of a profile, mean `git
-//! status`. Anything but a shell with exactly one script is left unchanged: a command must never
-//! look smaller than it is.
+//! Codex reports `/bin/bash -lc 'git status'`, where people and a profile's patterns mean
+//! `git status`. Anything but a shell with exactly one script is left unchanged, because a command
+//! must never look smaller than it is.
 
 use std::borrow::Cow;
 
 const SHELLS: &[&str] = &["bash", "sh", "zsh", "dash", "ksh"];
 
-/// Returns the script of a shell's command line, or the command line itself.
+/// Returns the script of a shell invocation, or else the command line itself.
 pub(crate) fn unwrap_script(command: &str) -> Cow<'_, str> {
     match split_words(command).as_deref() {
         Some([shell, flag, script]) if is_shell(shell) && matches!(&**flag, "-lc" | "-c") => {
@@ -45,7 +45,7 @@ fn split_words(command: &str) -> Option<Vec<String>> {
                 '\n' => {}
                 escaped => word.get_or_insert_default().push(escaped),
             },
-            // All other characters with a meaning to a shell outside quotes.
+            // All other characters that have a meaning to a shell outside quotes.
             '\n' | '$' | '`' | '&' | '|' | ';' | '<' | '>' | '(' | ')' | '{' | '}' | '*' | '?'
             | '[' | ']' | '~' | '#' | '!' => return None,
             plain => word.get_or_insert_default().push(plain),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any script that is quoted for a shell comes back unchanged.
+        /// Any script that is quoted for a shell is restored unchanged.
         #[test]
         fn quoting_is_undone(text in ".*") {
             let quoted = format!("/bin/bash -lc '{}'", text.replace('\'', r"'\''"));

@@ -1,9 +1,9 @@
-//! Keeps processes apart that would harm each other if they started together.
+//! Separates the starts of processes that would interfere if they started together.
 //!
-//! Codex refreshes an expired login when it starts, with a token that the vendor accepts only once.
-//! Processes that start together would all send the same one, and all but the first would find the
-//! owner logged out. In a new folder they would all create the same databases, and all but the first
-//! would fail. A file lock keeps them apart, also across the processes of Angelia.
+//! Codex refreshes an expired login when it starts, using a token that the vendor accepts only
+//! once. Processes that start together would all send the same token, and all but the first would
+//! find the owner logged out. In a new folder, they would all create the same databases, and all
+//! but the first would fail. A file lock prevents this, even across several Angelia processes.
 
 use std::{
     fs::{self, File},
@@ -18,24 +18,24 @@ use serde::Deserialize;
 use super::sealed::LOGIN_FILE;
 use crate::host::ExecutorHost;
 
-/// A login that expires within this time is refreshed before it is used.
+/// A login that expires within this time is refreshed before use.
 const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// Codex refreshes a login that is older than eight days, regardless of its expiry. We refresh it
 /// half a day earlier.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(7 * 24 + 12);
 
-/// The right to start a process alone, until it is dropped.
+/// The right to start a process alone, held until dropped.
 #[derive(Debug)]
 pub(super) struct StartLock {
     home: PathBuf,
-    /// Unlocked when it is closed.
+    /// Closing the file releases the lock.
     _file: File,
 }
 
 impl StartLock {
-    /// Waits until no other process starts alone. Returns `None` if processes may start together in
-    /// this `CODEX_HOME`.
+    /// Waits until no other process holds the right to start alone. Returns `None` if processes may
+    /// start together in this `CODEX_HOME`.
     pub(super) async fn acquire(host: &ExecutorHost, home: Option<PathBuf>) -> Option<Self> {
         let home = home.filter(|home| must_start_alone(home, host.clock.now()))?;
         let folder = host.agents_dir();
@@ -54,11 +54,11 @@ impl StartLock {
             }
             Err(_stopped) => return None,
         };
-        // The process that had the lock before may have left nothing to do.
+        // The previous holder of the lock may have left nothing to do.
         must_start_alone(&home, host.clock.now()).then_some(Self { home, _file: file })
     }
 
-    /// Returns whether the login still has to be refreshed.
+    /// Reports whether the login still has to be refreshed.
     pub(super) fn is_login_due(&self, now: Timestamp) -> bool {
         is_due(&self.home.join(LOGIN_FILE), now)
     }
@@ -68,7 +68,7 @@ fn must_start_alone(home: &Path, now: Timestamp) -> bool {
     is_new(home) || is_due(&home.join(LOGIN_FILE), now)
 }
 
-/// Returns whether no Codex has created its databases here yet.
+/// Reports whether no Codex has created its databases here yet.
 fn is_new(home: &Path) -> bool {
     let mut files = home.read_dir().into_iter().flatten().flatten();
     !files.any(|file| Path::new(&file.file_name()).extension().is_some_and(|end| end == "sqlite"))
@@ -90,7 +90,7 @@ struct Claims {
     exp: i64,
 }
 
-/// Returns whether Codex refreshes this login soon. API keys and unreadable logins are never
+/// Reports whether Codex is about to refresh this login. API keys and unreadable logins are never
 /// refreshed.
 fn is_due(login: &Path, now: Timestamp) -> bool {
     let login = fs::read(login).ok().and_then(|text| serde_json::from_slice::<Login>(&text).ok());
@@ -102,7 +102,7 @@ fn is_due(login: &Path, now: Timestamp) -> bool {
         || last_refresh.is_some_and(|last| now.duration_since(last) > MAX_AGE)
 }
 
-/// Returns the expiry in a token, whose signature does not matter here.
+/// Returns the expiry time in a token. The token's signature does not matter here.
 fn expiry(token: &str) -> Option<Timestamp> {
     let claims = token.split('.').nth(1)?;
     let claims = BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?;

@@ -1,4 +1,4 @@
-//! Opens threads: starts a new one, resumes one, forks one, or starts one with a given history.
+//! Opens threads: starts, resumes or forks one, or starts one with a given history.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
     pool::{VERSION_COMPONENT, WarmProcess},
 };
 
-/// The longest wait for the exit of the process that still holds a conversation's lock.
+/// The longest wait for a process to exit that still holds a conversation's lock.
 const LOCK_WAIT_LIMIT: Duration = Duration::from_secs(5);
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -40,7 +40,7 @@ pub(super) struct CodexThread {
 }
 
 impl CodexThread {
-    /// Unloads the thread, and ends every process it has started.
+    /// Unloads the thread and ends every process that it started.
     pub(super) async fn close(self) {
         self.server.release_thread(&self.info.thread, self.inbox).await;
         self.process_guard.end_processes().await;
@@ -57,7 +57,7 @@ impl WarmProcess for CodexThread {
     }
 }
 
-/// Everything that is needed to open a thread.
+/// Everything needed to open a thread.
 #[derive(Clone, Debug)]
 pub(super) struct ThreadOpener {
     host: ExecutorHost,
@@ -97,7 +97,7 @@ impl ThreadOpener {
                 dynamic_tools: spec.caller_tools.iter().map(DynamicTool::from).collect(),
                 ephemeral: false,
             },
-            // An empty list of environments leaves the thread no machine to act on.
+            // With an empty list of environments, the thread has no machine to act on.
             environments: (spec.mode == Mode::Model).then_some(&[]),
         };
         let (opened, inbox) = server.open_thread(&call).await?;
@@ -136,7 +136,7 @@ impl ThreadOpener {
                     };
                     return self.check_instructions(thread).await;
                 }
-                // Another process still has the conversation open, probably one that is exiting.
+                // Another process still has the conversation open; it is probably exiting.
                 Err(CodexCallError::Refused(error))
                     if error.message.contains("active writer") && Instant::now() < until =>
                 {
@@ -147,9 +147,9 @@ impl ThreadOpener {
         }
     }
 
-    /// Refuses a model-mode thread that would show the model a file of this machine; a caller could
-    /// make the model repeat it. The folder of model mode has no such file, but a newer Codex may
-    /// search other folders.
+    /// Refuses a model-mode thread that would show the model a file of this machine, because a
+    /// caller could make the model repeat it. The folder of model mode has no such file, but a
+    /// newer Codex may search other folders.
     async fn check_instructions(
         &self,
         thread: CodexThread,
@@ -164,8 +164,8 @@ impl ThreadOpener {
         }
     }
 
-    /// Lists the user's skills in model mode, where they must be turned off: a prompt could name
-    /// one.
+    /// Lists the user's skills in model mode, where they must be turned off because a prompt could
+    /// name one.
     async fn list_skills(&self, server: &AppServer) -> Result<Vec<Box<str>>, CodexCallError> {
         if self.spec.mode == Mode::Agent {
             return Ok(Vec::new());
@@ -212,7 +212,7 @@ fn user_instructions_failure(path: &str) -> Failure {
     Failure::new(FailureKind::Unavailable, message).with_hint(hint)
 }
 
-/// The reason why a thread could not be opened.
+/// Why a thread could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ThreadOpenError {
     #[error("{0}")]
@@ -244,7 +244,7 @@ impl ThreadOpenError {
 }
 
 pub(super) fn is_missing_thread(message: &str) -> bool {
-    // The last one is about a file that is there, but empty or damaged.
+    // The last message is about a file that exists but is empty or damaged.
     ["no rollout found", "thread not found", "invalid thread id", "failed to read session metadata"]
         .iter()
         .any(|lost| message.contains(lost))

@@ -12,11 +12,11 @@ use super::{
 };
 use crate::truncation::{first_line, truncate_chars};
 
-/// Names of tools, as their models know them.
+/// The names of tools, as the model knows them.
 pub(crate) const SHELL_TOOL: &str = "shell";
 pub(crate) const PATCH_TOOL: &str = "apply_patch";
 
-/// The number of characters of structured output that are shown when there is no text.
+/// How many characters of structured output are shown if there is no text.
 const MAX_STRUCTURED_CHARS: usize = 4000;
 
 /// A tool call, as clients see it.
@@ -33,7 +33,7 @@ pub(crate) fn mcp_name(server: &str, tool: &str) -> String {
     format!("mcp__{server}__{tool}")
 }
 
-/// Describes a tool call. Returns `None` if the item is not one.
+/// Describes a tool call. Returns `None` if the item is not a tool call.
 pub(crate) fn describe(item: &ThreadItem<'_>, raw: &RawValue) -> Option<ToolDescription> {
     let described = |name: &str, class, title: &str, input: RawJson| {
         Some(ToolDescription {
@@ -104,7 +104,7 @@ pub(crate) fn describe(item: &ThreadItem<'_>, raw: &RawValue) -> Option<ToolDesc
     }
 }
 
-/// Returns the query of a web search, as far as it is known yet.
+/// Returns the query of a web search, if it is already known.
 pub(crate) fn search_query(item: &ThreadItem<'_>) -> Option<String> {
     let action = item.action.0.as_ref();
     let queries = action.and_then(|action| action.queries.0.as_ref());
@@ -170,7 +170,7 @@ fn command_outcome(item: &ThreadItem<'_>, ok: bool) -> (bool, String) {
     (false, text)
 }
 
-/// Joins the texts of an output; a part without text is shown by its type.
+/// Joins the texts of an output. A part without text is shown as its type.
 fn join_parts(parts: &[ItemPart<'_>]) -> String {
     let mut text = String::new();
     for part in parts {

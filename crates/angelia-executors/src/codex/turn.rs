@@ -21,7 +21,7 @@ use super::{
 };
 use crate::turn_driver::{TurnProtocol, not_steered_notice};
 
-/// The most text, in characters, that Codex accepts as the input of one turn.
+/// The maximum number of characters of text that Codex accepts as the input of one turn.
 const MAX_INPUT_CHARS: usize = 1 << 20;
 
 pub(super) enum CodexInput {
@@ -41,7 +41,7 @@ impl TurnProtocol for CodexAgent {
         self.server.accepts_threads()
     }
 
-    /// Codex would take a `turn/start` during another turn as steering input for that turn.
+    /// Codex would treat a `turn/start` during another turn as steering input for that turn.
     fn runs_foreign_turn(&self) -> bool {
         self.translator.active_turn().is_some()
     }
@@ -68,8 +68,8 @@ impl TurnProtocol for CodexAgent {
     async fn next_input(&mut self) -> Option<CodexInput> {
         tokio::select! {
             biased;
-            // Without a response the process has exited: the closed inbox then ends the turn with a
-            // better reason.
+            // Without a response, the process has exited; the closed inbox then ends the turn with
+            // a better reason.
             Some(response) = take_response(&mut self.turn_response) => {
                 Some(CodexInput::TurnResponse(response))
             }
@@ -91,7 +91,7 @@ impl TurnProtocol for CodexAgent {
             CodexInput::Messages(messages) => self.translate(messages, batch).await,
             CodexInput::TurnResponse(Ok(result)) => {
                 self.translator.on_turn_accepted(&result, batch);
-                // The stop came before the turn had an id: interrupt it now that it has one.
+                // The stop arrived before the turn had an id: interrupt it now that it has one.
                 if self.stop_requested {
                     self.interrupt().await;
                 }
@@ -168,7 +168,8 @@ impl TurnProtocol for CodexAgent {
     async fn finish(&mut self, outcome: AgentOutcome) -> AgentOutcome {
         self.turn_response = None;
         self.sandbox_cleanup.mark_idle();
-        // On any other outcome commands may still run, or the sandbox may have left folders behind.
+        // On any other outcome, commands may still run, or the sandbox may have left folders
+        // behind.
         if outcome.status != TurnStatus::Completed {
             self.clean_up().await;
         }
@@ -187,8 +188,8 @@ impl TurnProtocol for CodexAgent {
 }
 
 impl CodexAgent {
-    /// Injects input that is too long for one turn into the thread's history, and returns whether
-    /// it did; the turn is then started without input of its own.
+    /// Injects input that is too long for one turn into the thread's history. Returns whether it
+    /// did; the turn is then started without input of its own.
     async fn inject_if_too_long(&mut self, input: &[Content]) -> Result<bool, CodexCallError> {
         let length = |content: &Content| match content {
             Content::Text(text) => text.chars().count(),
@@ -229,8 +230,8 @@ impl CodexAgent {
     }
 }
 
-/// Waits for a response and forgets its receiver; for ever if there is none. `None`: the process has
-/// exited. Cancel-safe.
+/// Waits for a response and forgets its receiver; waits forever if there is none. Returns `None` if
+/// the process has exited. Cancel-safe.
 async fn take_response(response: &mut Option<oneshot::Receiver<CallResult>>) -> Option<CallResult> {
     let Some(receiver) = response else {
         return std::future::pending().await;

@@ -1,9 +1,9 @@
 //! Computes the token usage of each turn.
 //!
-//! The app-server counts for the whole thread: `total` only grows, also from process to process,
-//! and a fork starts with its parent's total. So the usage of a turn is the difference of totals.
-//! When a thread is resumed and its total is unknown, the first difference is that of the latest
-//! response.
+//! The app-server counts for the whole thread: `total` only grows, even across processes, and a
+//! fork starts with its parent's total. The usage of a turn is therefore the difference between
+//! totals. If a thread is resumed and its total is unknown, the first difference is the usage of
+//! the latest response.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use angelia_core::model::{ContextWindow, Usage};
 
 use super::protocol::notification::{TokenUsage, TokenUsageBreakdown};
 
-/// The largest count that is taken from a message, so that the sums of a turn cannot overflow.
+/// The largest count that is accepted from a message, so that a turn's sums cannot overflow.
 const MAX_COUNT: u64 = 1 << 50;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,8 +66,8 @@ impl TokenTotals {
     }
 }
 
-/// Returns the fill level of the context. After a compaction or an overflow the app-server counts
-/// nothing and only estimates `totalTokens`, so that field is read and not the others.
+/// Returns how full the context is. After a compaction or an overflow, the app-server counts
+/// nothing and only estimates `totalTokens`, so only that field is used.
 pub(crate) fn context_window(usage: &TokenUsage) -> Option<ContextWindow> {
     let used = usage.last.0.as_ref()?.total.get()?;
     ContextWindow::from_reported(used, usage.window.get()?)
@@ -80,12 +80,12 @@ pub(crate) struct ThreadUsageTracker {
 }
 
 impl ThreadUsageTracker {
-    /// `continued`: the thread had turns before this process.
+    /// Creates a tracker. `continued` is set if the thread had turns before this process.
     pub(crate) fn new(continued: bool) -> Self {
         Self { total: (!continued).then(TokenTotals::default) }
     }
 
-    /// Takes the totals of a message and returns the tokens used since the previous one.
+    /// Records the totals of a message and returns the tokens used since the previous one.
     pub(crate) fn advance(&mut self, usage: &TokenUsage) -> TokenTotals {
         let last = usage.last.0.as_ref().map(TokenTotals::of).unwrap_or_default();
         let Some(total) = usage.total.0.as_ref().map(TokenTotals::of) else {

@@ -1,5 +1,5 @@
-//! An agent of our own loop: one conversation with a chain of models, and the tools of one session. Without MCP
-//! servers there is no process: it costs nothing but its memory while nobody talks to it.
+//! An agent of our own loop: one conversation with a chain of models, plus the session's tools.
+//! Unless the session has MCP servers, an idle agent has no process and costs only some RAM.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -33,22 +33,23 @@ use crate::host::ExecutorHost;
 /// The tools of a session, as requests describe them.
 #[derive(Debug, Default)]
 pub(super) struct SessionTools {
-    /// In the order in which every request has them.
+    /// In the order in which requests list them.
     pub(super) definitions: Vec<CallerTool>,
-    /// Our own; `None` if the session has none.
+    /// Our own tools; `None` if the session has none.
     toolkit: Option<Toolkit>,
-    /// Those of MCP servers; `None` if the session has no servers.
+    /// The tools of MCP servers; `None` if the session has no servers.
     servers: Option<McpServers>,
-    /// `None`: the session has no memory.
+    /// `None` if the session has no memory.
     memory: Option<Arc<SessionMemory>>,
-    /// The cost of work that was handed on.
+    /// The cost of delegated work.
     delegated_cost: DelegatedCost,
     /// The schemas of all tools that we run, by name.
     own: HashMap<Arc<str>, Value>,
 }
 
 impl SessionTools {
-    /// Our own tools that the specification selects, those of the MCP servers, and then the caller's.
+    /// Collects our own tools that the specification selects, then the MCP servers' tools, then the
+    /// caller's.
     pub(super) fn new(
         spec: &SessionSpec,
         toolkit: Option<Toolkit>,
@@ -63,7 +64,7 @@ impl SessionTools {
             own.extend(servers.definitions());
             schemas.extend(servers.schemas());
         }
-        // A caller's tool has the name that the caller gave it, so ours gives way.
+        // A caller's tool keeps its name, so a tool of ours with the same name is left out.
         let callers: HashSet<&str> = spec.caller_tools.iter().map(|tool| &*tool.name).collect();
         let mut definitions: Vec<_> =
             own.into_iter().filter(|tool| !callers.contains(&*tool.name)).collect();
@@ -74,23 +75,24 @@ impl SessionTools {
         Self { definitions, toolkit, servers, own: schemas.collect(), ..Self::default() }
     }
 
-    /// Adds the account of the tool `delegate`, which is in the toolkit.
+    /// Adds the cost account of the `delegate` tool, which is in the toolkit.
     pub(super) fn with_delegated_cost(self, delegated_cost: DelegatedCost) -> Self {
         Self { delegated_cost, ..self }
     }
 
-    /// Returns the cost of work that was handed on since the last call.
+    /// Returns the cost of work that was delegated since the last call.
     pub(super) fn take_delegated_cost(&self) -> f64 {
         self.delegated_cost.take()
     }
 
-    /// Describes the tools as another session does, whatever can be called.
+    /// Describes the tools as the session of `prefix` does, regardless of which ones this session
+    /// can run.
     pub(super) fn described_as(self, prefix: &SessionPrefix) -> Self {
         let (definitions, own) = (prefix.definitions.clone(), prefix.schemas.clone());
         Self { definitions, own, ..self }
     }
 
-    /// Returns what reviews of the session need to know of its tools.
+    /// Returns the schemas of the tools that we run, for reviews of the session.
     pub(super) fn schemas(&self) -> HashMap<Arc<str>, Value> {
         self.own.clone()
     }
@@ -100,12 +102,12 @@ impl SessionTools {
         Self { memory, ..self }
     }
 
-    /// Reads the notes of the memory again; `None` if there is no memory, or it cannot be read.
+    /// Rereads the memory's notes; `None` if there is no memory or it cannot be read.
     pub(super) fn read_notes(&self) -> Option<Arc<str>> {
         self.memory.as_deref().and_then(read_notes)
     }
 
-    /// Tells the memory who speaks in a turn.
+    /// Tells the memory whether a turn is the owner's.
     pub(super) fn hear_turn(&self, is_owners: bool) {
         if let Some(memory) = &self.memory {
             memory.hear_turn(is_owners);
@@ -117,7 +119,7 @@ impl SessionTools {
         if model.takes_tools { &self.definitions } else { &[] }
     }
 
-    /// The names of everything that can be called, also of tools that requests do not describe.
+    /// Returns the names of all callable tools, including those that requests do not describe.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> + Clone {
         let described = self.definitions.iter().map(|tool| &*tool.name);
         let is_described = |name: &&str| self.definitions.iter().any(|tool| &*tool.name == *name);
@@ -125,12 +127,12 @@ impl SessionTools {
         described.chain(others)
     }
 
-    /// The schema of a tool that we run.
+    /// Returns the schema of a tool that we run.
     pub(super) fn schema_of_own(&self, name: &str) -> Option<&Value> {
         self.own.get(name)
     }
 
-    /// Prepares a call; `None`: the caller runs it.
+    /// Prepares a call; returns `None` if the caller runs it.
     pub(super) async fn prepare(
         &self,
         name: &str,
@@ -145,19 +147,18 @@ impl SessionTools {
         Some(self.toolkit.as_ref()?.prepare(name, arguments.clone()).await)
     }
 
-    /// The MCP servers of the session.
     pub(super) fn servers(&self) -> Option<&McpServers> {
         self.servers.as_ref()
     }
 
-    /// Returns what there is to tell about the MCP servers and the memory.
+    /// Takes the pending notices of the MCP servers and the memory.
     pub(super) fn take_notices(&self) -> Vec<Notice> {
         let mut notices = self.servers.as_ref().map(McpServers::take_notices).unwrap_or_default();
         notices.extend(self.memory.iter().flat_map(|memory| memory.take_notices()));
         notices
     }
 
-    /// Ends everything that runs for the session.
+    /// Stops everything that runs for the session.
     async fn close(&self, grace: Duration) {
         let toolkit = async {
             if let Some(toolkit) = &self.toolkit {
@@ -185,11 +186,11 @@ pub(super) struct LoopSetup {
     /// The session's directory as a real path.
     pub(super) cwd: PathBuf,
     pub(super) start: AgentStart,
-    /// The system prompt without the notes in it.
+    /// The system prompt without the notes.
     pub(super) prompt: PromptFrame,
-    /// The beginning of every request, for reviews of the session.
+    /// The beginning of every request, which reviews of the session reuse.
     pub(super) prefix: Arc<SessionPrefix>,
-    /// The session reviews another one: nothing but memory and skills may be used.
+    /// The session reviews another session, so it may use only memory and skills.
     pub(super) is_review: bool,
 }
 
@@ -209,19 +210,19 @@ impl LoopSetup {
 pub(super) struct NativeAgent {
     setup: LoopSetup,
     state: LoopState,
-    /// The turn that ran last: the engine may continue it.
+    /// The turn that ran last, which the engine may continue.
     last_turn: Option<TurnId>,
-    /// A turn has begun and not ended: the future that ran it was dropped.
+    /// Set while a turn runs; stays set if the future that ran the turn is dropped.
     in_turn: bool,
 }
 
 impl NativeAgent {
-    /// `last_turn`: the last one of the record.
+    /// `last_turn` is the last turn in the record.
     pub(super) fn new(setup: LoopSetup, state: LoopState, last_turn: Option<TurnId>) -> Self {
         Self { setup, state, last_turn, in_turn: false }
     }
 
-    /// Returns why a turn with a cost limit cannot be run.
+    /// Returns a failure if there is a cost limit but a model has no price.
     fn price_failure(&self, turn: &Turn) -> Option<Failure> {
         let has_limit = self.setup.max_cost_usd.or(turn.options.max_cost_usd).is_some();
         if has_limit { self.setup.chain.ensure_priced().err() } else { None }
@@ -237,7 +238,7 @@ impl Agent for NativeAgent {
             if let Some(failure) = self.price_failure(turn) {
                 return AgentOutcome::failed(failure);
             }
-            // To make a key may take as long as its program or its server wants.
+            // Creating a key can take arbitrarily long: it may run a program or ask a server.
             let route = match io.cancel.run_until_cancelled(self.setup.chain.begin()).await {
                 Some(Ok(route)) => route,
                 Some(Err(failure)) => return AgentOutcome::failed(failure),
@@ -263,7 +264,7 @@ impl Agent for NativeAgent {
     }
 }
 
-/// Whether the session has the tool of our own with this name.
+/// Returns whether the session has our tool with this name.
 pub(super) fn is_selected(spec: &SessionSpec, tool: &str) -> bool {
     let is_listed = match &spec.tools {
         ToolSet::Default | ToolSet::All => true,
@@ -273,7 +274,7 @@ pub(super) fn is_selected(spec: &SessionSpec, tool: &str) -> bool {
     is_listed && spec.permissions.denial_reason(tool).is_none()
 }
 
-/// Whether the session has tools of our own: in model mode, there are none but the caller's.
+/// Returns whether the session has tools of our own. In model mode, it has only the caller's.
 pub(super) fn has_own_tools(spec: &SessionSpec) -> bool {
     spec.mode == Mode::Agent && spec.tools != ToolSet::None
 }

@@ -1,8 +1,8 @@
-//! Reads one answer from its bytes, with two clocks: any byte shows that the connection is alive, but
-//! only what the model says shows that it works. An answer that breaks off is described completely, so
-//! that one notice tells what happened.
+//! Reads one answer from its bytes, with two timeouts: any byte shows that the connection is alive,
+//! but only the model's output shows that the model is working. An answer that breaks off is
+//! described completely, so that a single notice can explain what happened.
 //!
-//! The bytes come from any source, so that the clocks can be tested on paused time.
+//! The bytes can come from any source, so that tests can check the timeouts on paused time.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use tokio::time::{Instant, timeout_at};
 
 use super::provider::{AnswerDecoder, AnswerPart, ProviderError, ProviderEvent};
 
-/// A longer answer is broken off: a server that never ends must not fill the memory. Frames are many times as
-/// long as the words in them.
+/// Longer answers are aborted, so that a server that never stops cannot fill the memory. The limit
+/// is high because frames are many times longer than the text in them.
 const MAX_ANSWER_BYTES: u64 = 512 * 1024 * 1024;
 
-/// The same for an answer that is one document, which is kept as a whole.
+/// The same limit for an answer that is a single document, which is buffered completely.
 const MAX_DOCUMENT_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The source of an answer's bytes.
@@ -25,12 +25,12 @@ pub trait ByteSource: Send {
     fn next_bytes(&mut self) -> impl Future<Output = Result<Option<Bytes>, Vec<String>>> + Send;
 }
 
-/// The times for which an answer may be silent.
+/// How long an answer may be silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerClocks {
-    /// Until the model has said something.
+    /// Before the model's first output.
     pub first_event: Duration,
-    /// Between two things that the model says.
+    /// Between two outputs of the model.
     pub silence: Duration,
     /// Between any two reads.
     pub connection: Duration,
@@ -40,16 +40,16 @@ pub struct AnswerClocks {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnswerHead {
     pub status: u16,
-    /// The id that the provider gave to the request.
+    /// The provider's id of the request.
     pub request_id: Option<String>,
-    /// The answer is one JSON document, not a stream of frames.
+    /// The answer is a single JSON document, not a stream of frames.
     pub is_document: bool,
 }
 
-/// The end of reading an answer.
+/// How an answer ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerOutcome {
-    /// The model has stopped by itself.
+    /// The answer ended with a stop reason.
     Whole,
     /// The provider reported an error inside the answer.
     Failed(ProviderError, StreamDrop),
@@ -62,27 +62,27 @@ pub enum AnswerOutcome {
 pub struct StreamDrop {
     pub status: u16,
     pub request_id: Option<String>,
-    /// The id that the provider gave to the answer.
+    /// The provider's id of the answer.
     pub provider_id: Option<String>,
     pub bytes: u64,
     pub frames: u64,
     /// From the request to the first byte of the answer.
     pub ttfb: Option<Duration>,
     pub elapsed: Duration,
-    /// Why it broke off, outermost first.
+    /// Why the answer broke off, outermost cause first.
     pub cause: Vec<String>,
     /// The model was writing a tool call, which is discarded.
     pub in_tool_call: bool,
-    /// The person has seen a part of the answer's text.
+    /// Part of the answer's text was already shown.
     pub has_shown_text: bool,
 }
 
-/// Reads one answer. Events come in batches, one per read; after an answer that broke off, the text
-/// that was shown is among the last of them as a whole part, and no call is.
+/// Reads one answer. Events come in batches, one per read. If the answer breaks off, the last batch
+/// contains the text shown so far as a complete part, but no unfinished tool call.
 #[derive(Debug)]
 pub struct AnswerReader<S> {
     source: S,
-    /// `None`: the answer has ended.
+    /// `None` once the answer has ended.
     decoder: Option<AnswerDecoder>,
     progress: Progress,
     document: Vec<u8>,
@@ -96,7 +96,8 @@ impl<S: ByteSource> AnswerReader<S> {
         Self { source, decoder: Some(decoder), progress, document, cause }
     }
 
-    /// Returns the next events; `None`: the answer has ended, see [`Self::finish`]. Cancel-safe.
+    /// Returns the next events, or `None` once the answer has ended (see [`Self::finish`]).
+    /// Cancel-safe.
     pub async fn next(&mut self) -> Option<Vec<ProviderEvent>> {
         loop {
             let decoder = self.decoder.as_mut()?;
@@ -144,13 +145,13 @@ impl<S: ByteSource> AnswerReader<S> {
         (!events.is_empty()).then_some(events)
     }
 
-    /// Says how the answer ended.
+    /// Returns how the answer ended.
     pub fn finish(self) -> AnswerOutcome {
         self.progress.finish(self.cause, Instant::now())
     }
 }
 
-/// The answer so far.
+/// What is known about the answer so far.
 #[derive(Debug)]
 struct Progress {
     clocks: AnswerClocks,
@@ -161,7 +162,7 @@ struct Progress {
     has_stopped: bool,
     error: Option<ProviderError>,
     is_document: bool,
-    /// Completed if the answer breaks off.
+    /// Completed when the answer ends.
     known: StreamDrop,
 }
 
@@ -182,7 +183,7 @@ impl Progress {
         }
     }
 
-    /// Returns the clock that rings next, and what to say then.
+    /// Returns the next deadline, and the cause to report if it passes.
     fn next_deadline(&self) -> (Instant, &'static str) {
         let words = if self.has_spoken {
             (self.last_words + self.clocks.silence, "the model said nothing for too long")
@@ -226,7 +227,7 @@ impl Progress {
                 | ProviderEvent::Unknown { .. } => {}
             }
         }
-        // The pieces of a tool call are frames without events, and the model writes them too.
+        // Pieces of a tool call are frames without events, but they are output of the model too.
         let keep_alives = events.iter().filter(|event| matches!(event, ProviderEvent::KeepAlive));
         if frames > keep_alives.count() {
             self.has_spoken = true;

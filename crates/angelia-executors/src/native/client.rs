@@ -1,5 +1,5 @@
-//! Sends requests to models over HTTP. Everything before it makes the bytes of a request, and
-//! everything after it reads the bytes of an answer. Requests that ask no model are in
+//! Sends requests to models over HTTP. The code before it produces the bytes of a request, and the
+//! code after it reads the bytes of the answer. Requests that do not go to a model are in
 //! `providers/short_request.rs`.
 
 use std::{error::Error as _, fmt, sync::Arc, time::Duration};
@@ -26,10 +26,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// The version of the Messages API that our requests are written for.
 const MESSAGES_VERSION: (&str, &str) = ("anthropic-version", "2023-06-01");
 
-/// The body of an error is read up to this size.
+/// No more than this is read of an error's body.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
 
-/// The number of causes of a failed connection that are told.
+/// The maximum number of causes that are reported for a failed connection.
 const MAX_CAUSES: usize = 4;
 
 /// The address of an API, with everything that every request to it carries.
@@ -47,8 +47,8 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// `base_url`: as the vendor's own library takes it. `headers`: those of the configuration, which
-    /// replace ours.
+    /// `base_url` has the form that the vendor's own library accepts. `headers` come from the
+    /// configuration and override ours.
     pub fn new<'a>(
         api: Api,
         base_url: &str,
@@ -60,7 +60,7 @@ impl Endpoint {
             Failure::new(FailureKind::Invalid, message).with_hint("correct it in `providers`")
         };
         let base = base_url.trim_end_matches('/');
-        // The base URL of a Messages API has no version, but many people write one.
+        // The base URL of a Messages API does not contain the version, but many people add it.
         let base = match api {
             Api::Messages => base.strip_suffix("/v1").unwrap_or(base),
             Api::Chat | Api::Responses => base,
@@ -98,8 +98,8 @@ impl Endpoint {
     }
 }
 
-/// Carries one request to a server and the bytes of its reply back. There is one over HTTP; tests of
-/// the loop's clocks have one without a connection, so that their time can stand still.
+/// Carries a request to a server, and the bytes of the reply back. Besides the implementation over
+/// HTTP, tests of the loop's timeouts have one without a connection, so that they can pause time.
 pub trait Transport: Send + Sync + fmt::Debug {
     /// Sends a request and waits for the head of the reply. Dropping the future ends the exchange.
     fn send<'a>(
@@ -109,7 +109,7 @@ pub trait Transport: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'a, Result<TransportReply, ConnectionError>>;
 }
 
-/// The head of a reply, and where the rest comes from.
+/// The head of a reply, and the source of its remaining bytes.
 #[derive(Debug)]
 pub struct TransportReply {
     pub status: u16,
@@ -142,22 +142,23 @@ pub enum Reply {
 pub struct ConnectionError {
     /// Outermost first.
     pub causes: Vec<String>,
-    /// The certificate of the server is not accepted.
+    /// The server's certificate was not accepted.
     pub is_certificate: bool,
 }
 
-/// Begins a client for providers: those of this machine and its own network, or all others.
+/// Returns a builder for an HTTP client. `is_local`: the servers are on this machine or its local
+/// network.
 pub(in crate::native) fn client_builder(is_local: bool) -> ClientBuilder {
-    // An error means that this process has installed a provider already, which is as good.
+    // This fails if the process has already installed a crypto provider, which is just as good.
     let _chosen = rustls::crypto::ring::default_provider().install_default();
-    // A redirect would carry the key to another address.
+    // A redirect would send the key to another address.
     let builder = Client::builder().redirect(redirect::Policy::none());
-    // A proxy cannot reach what is at home.
+    // A proxy cannot reach servers on the local network.
     if is_local { builder.no_proxy() } else { builder }
 }
 
 impl ProviderClient {
-    /// `is_local`: for servers of this machine and its own network.
+    /// `is_local`: the servers are on this machine or its local network.
     pub fn new(is_local: bool) -> Result<Self, Failure> {
         let client = client_builder(is_local).connect_timeout(CONNECT_TIMEOUT);
         let client = client.build().map_err(|error| {
@@ -234,7 +235,7 @@ fn header<'r>(reply: &'r TransportReply, name: &str) -> Option<&'r str> {
 
 async fn read_error(mut reply: TransportReply, clock: &dyn Clock) -> ProviderError {
     let mut body = Vec::new();
-    // If the connection breaks off, the bytes that have come are used.
+    // If the connection breaks, the bytes received so far are used.
     while let Ok(Some(bytes)) = reply.bytes.next().await {
         body.extend_from_slice(&bytes);
         if body.len() >= MAX_ERROR_BYTES {
@@ -262,7 +263,8 @@ impl ByteSource for AnswerBytes {
     }
 }
 
-/// Returns what an error says and why, without the address, which may carry a secret.
+/// Returns the messages of an error and its causes, without the address, which may contain a
+/// secret.
 pub(super) fn cause_chain(error: &reqwest::Error) -> Vec<String> {
     let outermost = if error.is_connect() {
         "cannot connect to the provider"

@@ -1,12 +1,13 @@
-//! Whether an answer is finished. Some servers report an ordinary stop for an answer that was cut:
-//! then the counts tell, and for servers that are known for it, the last characters.
+//! Decides whether an answer is finished. Some servers report an ordinary stop for an answer that
+//! was cut off. The token counts reveal that, and for servers known to do it, the last characters.
 
 use super::provider::StopReason;
 
-/// Letters of scripts whose sentences need no mark at their end count as an ending in a long text.
+/// In scripts whose sentences need no closing punctuation, a final letter counts as an ending only
+/// if the text is longer than this.
 const LONG_TEXT_CHARS: usize = 200;
 
-/// Marks after which a sentence goes on.
+/// Punctuation after which a sentence continues.
 const CONTINUING: [char; 14] =
     [',', ';', '-', '–', '—', '(', '[', '{', '、', '，', '；', '،', '（', '「'];
 
@@ -15,11 +16,11 @@ const CONTINUING: [char; 14] =
 pub struct AnswerEnd<'a> {
     pub text: &'a str,
     pub stop: &'a StopReason,
-    /// `None`: the server did not count.
+    /// `None` if the server did not count them.
     pub output_tokens: Option<u64>,
-    /// `None`: no limit was set.
+    /// `None` if no limit was set.
     pub max_output_tokens: Option<u64>,
-    /// The quirk of the server.
+    /// The server has the quirk of this name.
     pub stop_unreliable: bool,
 }
 
@@ -36,7 +37,8 @@ pub fn is_finished(end: &AnswerEnd<'_>) -> bool {
     !end.stop_unreliable || ends_naturally(end.text)
 }
 
-/// Returns whether an answer is as long as it may be. Some servers call such an answer complete.
+/// Returns whether an answer has reached its token limit. Some servers call such an answer
+/// complete.
 pub fn has_reached_limit(output_tokens: Option<u64>, max_output_tokens: Option<u64>) -> bool {
     let counts = output_tokens.zip(max_output_tokens);
     counts.is_some_and(|(written, limit)| written + 1 >= limit)
@@ -69,8 +71,8 @@ fn is_list_item(line: &str) -> bool {
     is_numbered || ["- ", "* ", "+ ", "• "].iter().any(|bullet| line.starts_with(bullet))
 }
 
-/// Returns whether a letter belongs to a script that often ends a sentence without a mark: Arabic,
-/// Thai, Chinese, Japanese, Korean.
+/// Returns whether a letter belongs to a script that often ends sentences without punctuation:
+/// Arabic, Thai, Chinese, Japanese, Korean.
 fn needs_no_mark(letter: char) -> bool {
     matches!(u32::from(letter),
         0x0600..=0x06ff | 0x0e00..=0x0e7f | 0x3040..=0x30ff | 0x3400..=0x9fff | 0xac00..=0xd7af

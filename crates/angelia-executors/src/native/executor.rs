@@ -1,5 +1,5 @@
-//! Implements the executor port for our own loop. There is nothing to install: an agent is opened by
-//! finding the model's provider and its key, and by reading the conversation from the record.
+//! Implements the executor port for our own loop. Nothing has to be installed: opening an agent
+//! means finding the model's provider and key, and reading the conversation from the record.
 
 use std::{
     collections::HashSet,
@@ -49,7 +49,7 @@ impl NativeExecutor {
         Self { host, clients: Arc::default(), prefixes: LivePrefixes::default() }
     }
 
-    /// Every request goes over this transport.
+    /// Creates an executor that sends every request over `transport`.
     pub(super) fn over(host: ExecutorHost, transport: Arc<dyn Transport>) -> Self {
         let clients = Arc::new(Clients::only(ProviderClient::over(transport)));
         Self { host, clients, prefixes: LivePrefixes::default() }
@@ -73,7 +73,7 @@ impl NativeExecutor {
             Some(_) => opening.record.turns().await?,
             None => Vec::new(),
         };
-        // A review sends the prefix of the session that it reviews, if that is open.
+        // A review sends the prefix of the session that it reviews, if that session is open.
         let reviewed = spec.native.reviews.and_then(|session| self.prefixes.find(session));
         let OpenedTools { cwd, notes, notes_event, tools } =
             self.open_tools(&opening, &model, &turns, reviewed.as_deref()).await?;
@@ -148,7 +148,7 @@ impl NativeExecutor {
         real_or_stated(work_dir.parent().unwrap_or(work_dir))
     }
 
-    /// The folder with the files of a session.
+    /// Returns the folder with a session's files.
     pub(super) fn session_folder(&self, session: SessionId) -> PathBuf {
         self.angelia_home().join("sessions").join(session.to_string())
     }
@@ -184,7 +184,7 @@ impl Executor for NativeExecutor {
     /// Nothing has to be started in advance.
     fn warm_up(&self, _spec: &SessionSpec) {}
 
-    /// The record of the copy contains that of the original, so the copy only needs a name.
+    /// The copy's record contains the original's, so the copy only needs an id.
     fn fork<'a>(
         &'a self,
         _spec: &'a SessionSpec,
@@ -208,7 +208,7 @@ impl Executor for NativeExecutor {
     }
 }
 
-/// Returns the profile that the usage of a session is counted under: reviews have a line of their own.
+/// Returns the profile under which a session's usage is counted. Reviews are counted separately.
 fn started_profile(spec: &SessionSpec) -> Arc<str> {
     match spec.native.reviews {
         Some(_) => format!("{}/review", spec.profile).into(),
@@ -227,7 +227,8 @@ pub(super) fn real_or_stated(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Returns how many tokens of the window were in use after these events, and `before` if they do not tell.
+/// Returns how many tokens of the window were in use after these events, or `before` if they do not
+/// say.
 fn last_context(events: &[EventKind], before: Option<u64>) -> Option<u64> {
     let readings = events.iter().rev().filter_map(|event| match event {
         EventKind::Usage(usage) => usage.context.map(|context| context.used),

@@ -1,5 +1,5 @@
-//! Remembers which images a model takes, and makes one smaller that is too large. Only this file decodes
-//! images.
+//! Remembers which images a model accepts, and shrinks images that are too large. No other file
+//! decodes images.
 
 use std::io::Cursor;
 
@@ -9,19 +9,19 @@ use image::{
     imageops::FilterType,
 };
 
-/// The quality of images that are written anew: text in a screenshot stays readable.
+/// The quality of re-encoded images, at which text in screenshots stays readable.
 const JPEG_QUALITY: u8 = 80;
 
-/// The limits that a provider has told by refusing an image.
+/// Limits learned from images that a provider refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImageCare {
     /// The model takes no images.
     pub is_text_only: bool,
-    /// The size that an image may have; `None`: none was too large.
+    /// `None` if no image was too large so far.
     pub limit: Option<ImageLimit>,
 }
 
-/// The greatest size of an image.
+/// The maximum size of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageLimit {
     /// Pixels of the longer side.
@@ -30,24 +30,25 @@ pub struct ImageLimit {
 }
 
 impl ImageLimit {
-    /// The limits that are tried one after the other: vendors name the first as the size that a model sees anyway.
+    /// The limits to try, in this order. Vendors name the first as the size that a model sees
+    /// anyway.
     const STEPS: [Self; 2] =
         [Self { side: 1_568, bytes: 3_500_000 }, Self { side: 768, bytes: 500_000 }];
 
-    /// Returns the next smaller limit; `None`: there is none.
+    /// Returns the next smaller limit, if there is one.
     pub fn below(limit: Option<Self>) -> Option<Self> {
         Self::STEPS.into_iter().find(|step| limit.is_none_or(|limit| step.side < limit.side))
     }
 
-    /// Returns whether an image can be sent as it is. Data that cannot be read as an image cannot be made
-    /// smaller either.
+    /// Returns whether an image can be sent as it is. Data whose dimensions cannot be read only has
+    /// to be small enough, because it could not be shrunk either.
     pub fn fits(self, data: &[u8]) -> bool {
         let size = reader(data).and_then(ImageReader::into_dimensions);
         data.len() <= self.bytes
             && size.map_or(true, |(width, height)| width.max(height) <= self.side)
     }
 
-    /// Returns an image within the limit, or a note in its place.
+    /// Returns a smaller version of the image, or a note if the image cannot be decoded.
     pub fn shrink(self, media_type: &str, data: &[u8]) -> Content {
         match self.encode_smaller(data) {
             Ok((media_type, data)) => {
@@ -66,7 +67,7 @@ impl ImageLimit {
         let is_large = image.width().max(image.height()) > self.side;
         let image =
             if is_large { image.resize(self.side, self.side, FilterType::Triangle) } else { image };
-        // Only this format has transparent parts.
+        // Of the two formats, only PNG supports transparency.
         if image.color().has_alpha() {
             let mut png = Vec::new();
             image.write_to(&mut Cursor::new(&mut png), ImageFormat::Png)?;

@@ -1,4 +1,4 @@
-//! The instructions that a project has for agents: `AGENTS.md`, or `CLAUDE.md` where there is none. They
+//! A project's instructions for agents: `AGENTS.md`, or `CLAUDE.md` in folders without one. They
 //! are read only in directories that the owner trusts.
 
 use std::{
@@ -11,10 +11,10 @@ use std::{
 
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// Longer instructions are cut: they cost tokens with every request.
+/// The maximum size of all instructions together, because they cost tokens in every request.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// Finds the instructions of folders, each once.
+/// Finds the instructions of folders, and returns each of them only once.
 #[derive(Debug, Default)]
 pub struct Instructions {
     told: HashSet<PathBuf>,
@@ -27,7 +27,8 @@ impl Instructions {
         self.read(&project_folders(cwd))
     }
 
-    /// Returns the instructions of folders between `cwd` and a file below it that were not told yet.
+    /// Returns the instructions of folders between `cwd` and a file below it, except those that it
+    /// has already returned.
     pub fn on_the_way(&mut self, cwd: &Path, file: &Path) -> Option<String> {
         let mut folders: Vec<&Path> = file
             .ancestors()
@@ -67,7 +68,7 @@ pub(super) fn project_folders(cwd: &Path) -> Vec<&Path> {
     folders
 }
 
-/// Reads at most `limit` bytes of a text file; `None` if there is none, or nothing in it.
+/// Reads at most `limit` bytes of a text file; `None` if the file is missing or blank.
 pub(super) fn read_start(path: &Path, limit: usize) -> Option<String> {
     let file =
         File::open(path).ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()))?;
@@ -109,7 +110,7 @@ mod tests {
     #[test]
     fn long_instructions_are_cut() {
         let folder = tempfile::tempdir().unwrap();
-        // Two bytes that no path of the folder has.
+        // A two-byte letter that does not occur in the folder's path.
         fs::write(folder.path().join("AGENTS.md"), "é".repeat(MAX_BYTES)).unwrap();
         let text = Instructions::default().from_root(folder.path()).unwrap();
         assert_eq!(text.matches('é').count(), MAX_BYTES / 2);

@@ -1,5 +1,5 @@
-//! The knowledge of a session besides its conversation: skills, and the notes of its memory. Only a session
-//! with tools of its own has either, so nothing of it is read in model mode.
+//! What a session knows besides its conversation: skills, and the notes of its memory. Only a
+//! session with tools of our own has either, so neither is read in model mode.
 
 use std::{
     path::{Path, PathBuf},
@@ -52,7 +52,7 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    /// `turns`: the recorded ones of the session.
+    /// `turns` are the session's recorded turns.
     pub(super) fn gather(
         opening: &OpenRequest<'_>,
         places: &KnowledgePlaces,
@@ -96,8 +96,8 @@ impl Knowledge {
         Self { notes, is_recorded, memory: memory.map(Arc::new), skills }
     }
 
-    /// Adds the tools for it. A tool is there whenever the prompt speaks of it, because both are part of
-    /// every request.
+    /// Adds the tools for skills and memory. A tool is present whenever the prompt mentions it,
+    /// because both are part of every request.
     pub(super) fn add_tools(&mut self, toolkit: &mut Toolkit) {
         if !self.notes.skills.is_empty() {
             toolkit.add(Arc::new(SkillTool::new(std::mem::take(&mut self.skills))));
@@ -108,8 +108,8 @@ impl Knowledge {
     }
 }
 
-/// Returns the notes for the prompt; `None` if they cannot be read. Without its notes a session is as good as a
-/// first one.
+/// Returns the notes for the prompt; `None` if they cannot be read. The error is only logged,
+/// because a session also works without notes.
 pub(super) fn read_notes(memory: &SessionMemory) -> Option<Arc<str>> {
     let text = memory.prompt_text();
     let text = text.inspect_err(|error| tracing::warn!(%error, "the memory could not be read"));

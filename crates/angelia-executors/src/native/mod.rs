@@ -1,27 +1,28 @@
-//! The `native` executor: our own loop on a provider's API, without a vendor's program. The design is
-//! in `docs/design/0029-native-executor.md` and `0031-native-loop.md`.
+//! The `native` executor: our own loop on a provider's API, without a vendor's program. The design
+//! is in `docs/design/0029-native-executor.md` and `0031-native-loop.md`.
 //!
-//! - `executor`, `agent`: implement the executor port; `session_setup`: what tools work with.
+//! - `executor`, `agent`: implement the executor port; `session_setup`: opens the tools of a
+//!   session.
 //! - `turn`: ask, stream, run the tools, ask again.
 //! - `model_chain`: the model of a session and its fallbacks; `session_model`: one of them.
-//! - [`compaction`]: what stays of a conversation that gets too long. Pure.
-//! - [`record`]: the conversation, from the recorded events.
+//! - [`compaction`]: shortens a conversation that gets too long. Pure.
+//! - [`record`]: the conversation, built from the recorded events.
 //! - `prompt`, [`instructions`], `prompt_notes`: what a model is told before the conversation.
-//! - `knowledge`: what a session knows besides its conversation.
-//!   [`skills`]: instructions for particular tasks; [`memory`]: notes from session to session.
-//! - `session_prefix`: what every request of a session begins with, for its reviews.
-//! - [`providers`]: the providers that are configured, with their keys, prices and windows.
+//! - `knowledge`: what a session knows besides its conversation. [`skills`]: instructions for
+//!   particular tasks; [`memory`]: notes that last across sessions.
+//! - `session_prefix`: the beginning of every request of a session, for its reviews.
+//! - [`providers`]: the configured providers, with their keys, prices and windows.
 //! - [`client`]: sends requests over HTTP.
-//! - [`provider`]: the APIs of models: requests to bytes, and bytes to events. Pure.
+//! - [`provider`]: the model APIs: turns requests into bytes, and bytes into events. Pure.
 //! - [`arguments`]: repairs the arguments and the names of tool calls. Pure.
-//! - [`retry`]: what to do after a request has failed. Pure.
-//! - [`answer_reader`]: reads one answer, within its clocks, and describes one that broke off.
-//! - `request_dump`: the last request of a turn that failed, in a file, where the owner wants it.
-//! - [`image_care`]: which images a model takes, and how one becomes smaller.
+//! - [`retry`]: decides what to do after a request has failed. Pure.
+//! - [`answer_reader`]: reads an answer within its timeouts, and describes one that broke off.
+//! - `request_dump`: writes the last request of a failed turn to a file, if the owner wants it.
+//! - [`image_care`]: which images a model accepts, and how to shrink one.
 //! - [`ending`]: whether an answer is finished. Pure.
 //! - [`text_calls`]: tool calls in the text of an answer. Pure.
 //! - [`tools`]: what a model can do on this machine (`docs/design/0030-native-tools.md`).
-//! - `notice_queue`: what tools and servers have to tell people.
+//! - `notice_queue`: notices from tools and servers, until a turn can report them.
 //! - [`sandbox`]: the limits of the commands that a model runs.
 //! - [`mcp`]: the MCP servers of a session and their tools (`docs/design/0033-mcp-client.md`).
 
@@ -62,7 +63,7 @@ use angelia_core::ports::Executor;
 use self::client::Transport;
 use crate::{ExecutorHost, Registration};
 
-/// Builds the executor on another transport than HTTP, for tests of its clocks.
+/// Builds the executor on a transport other than HTTP, for tests of its timeouts.
 pub fn executor_over(host: ExecutorHost, transport: Arc<dyn Transport>) -> Arc<dyn Executor> {
     Arc::new(executor::NativeExecutor::over(host, transport))
 }

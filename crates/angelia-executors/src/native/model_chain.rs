@@ -1,5 +1,5 @@
-//! The models of a session: its own, and those that are asked while that one cannot answer. The
-//! health of their providers, which all sessions share, decides which of them can be asked.
+//! The models of a session: its own, and fallbacks that are asked while its own cannot answer.
+//! Whether a model can be asked depends on the health of its provider, which all sessions share.
 
 use std::{fmt, sync::Arc};
 
@@ -43,7 +43,7 @@ impl fmt::Display for ChainLink {
     }
 }
 
-/// A model that is asked, and the key that the requests carry.
+/// The model that is asked, and the key that requests to it carry.
 #[derive(Debug)]
 pub(super) struct Route {
     /// The place of the model in the chain.
@@ -51,7 +51,7 @@ pub(super) struct Route {
     pub(super) model: Arc<SessionModel>,
     pub(super) key: Option<ChosenKey>,
     pub(super) endpoint: Endpoint,
-    /// It has failed before and not answered since.
+    /// The model or the key has failed, and has not answered since.
     pub(super) on_probation: bool,
 }
 
@@ -63,14 +63,14 @@ pub(super) struct FreeLink {
 }
 
 impl Route {
-    /// Takes another key for the requests that follow.
+    /// Switches to another key for the following requests.
     pub(super) fn take_key(&mut self, key: ChosenKey) -> Result<(), Failure> {
         self.endpoint = self.model.endpoint(Some(&key))?;
         self.key = Some(key);
         Ok(())
     }
 
-    /// Returns who pays.
+    /// Returns the lane, which says who pays.
     pub(super) fn lane(&self) -> &'static str {
         match &self.key {
             Some(key) => key.source.lane(),
@@ -80,8 +80,8 @@ impl Route {
 }
 
 impl ModelChain {
-    /// Finds the providers of all models, and checks who would pay. A model that comes twice is asked
-    /// once.
+    /// Finds the providers of all models, and checks that the profile allows their billing.
+    /// Duplicate models are dropped.
     pub(super) fn new(spec: &SessionSpec, opener: ModelOpener) -> Result<Self, Failure> {
         let providers = &opener.host.providers;
         let Some(own) = spec.model.as_ref() else {
@@ -113,19 +113,19 @@ impl ModelChain {
         self.open(0).await
     }
 
-    /// Returns `PROVIDER/MODEL` of a place.
+    /// Returns the `PROVIDER/MODEL` at a place.
     pub(super) fn name(&self, place: usize) -> String {
         self.links.get(place).map(ToString::to_string).unwrap_or_default()
     }
 
-    /// Fails if a cost limit cannot be kept because a model has no price.
+    /// Fails if a cost limit cannot be enforced because a model has no price.
     pub(super) fn ensure_priced(&self) -> Result<(), Failure> {
         let prices = &self.opener.host.prices;
         self.links.iter().try_for_each(|link| link.provider.ensure_priced(&link.model, prices))
     }
 
-    /// Chooses who is asked at the start of a turn: the first model that can be, and if there is none,
-    /// the session's own all the same. Also returns why an earlier model is not asked.
+    /// Chooses the model at the start of a turn: the first that can be asked, or the session's own
+    /// if none can. Also returns why the session's own model was passed over.
     pub(super) async fn begin(&self) -> Result<(Route, Option<Arc<str>>), Failure> {
         let mut first_obstacle = None;
         for (place, link) in self.links.iter().enumerate() {
@@ -142,7 +142,7 @@ impl ModelChain {
         Ok((self.route(FreeLink { place: 0, key }).await?, None))
     }
 
-    /// Finds a model that can be asked instead of those of these places.
+    /// Finds a model that can be asked instead of those at the `tried` places.
     pub(super) async fn find_other(&self, tried: &[usize]) -> Option<FreeLink> {
         for (place, link) in self.links.iter().enumerate() {
             if tried.contains(&place) {
@@ -155,7 +155,7 @@ impl ModelChain {
         None
     }
 
-    /// Opens what was found.
+    /// Opens the model that was found.
     pub(super) async fn route(&self, free: FreeLink) -> Result<Route, Failure> {
         let FreeLink { place, key } = free;
         let model = self.open(place).await?;
@@ -194,7 +194,7 @@ impl ModelChain {
 
     async fn open(&self, place: usize) -> Result<Arc<SessionModel>, Failure> {
         let Some(link) = self.links.get(place) else {
-            return Err(Failure::new(FailureKind::Internal, "the chain of models is shorter"));
+            return Err(Failure::new(FailureKind::Internal, "the chain has no such model"));
         };
         let open = || async {
             let model = self.opener.open(&link.provider, &link.model).await?;
@@ -211,7 +211,7 @@ impl ModelChain {
 /// Whether a model can be asked now.
 enum LinkState {
     Free(Option<ChosenKey>),
-    /// With the key that it would have, or why there is none.
+    /// `key` is the key that the model would use, or why there is none.
     Blocked {
         reason: Arc<str>,
         key: Result<Option<ChosenKey>, Failure>,

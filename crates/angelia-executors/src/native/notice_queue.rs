@@ -1,4 +1,4 @@
-//! Notices from tools and servers, which wait for a turn that can tell them.
+//! Notices from tools and servers, queued until a turn can report them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,5 +1,5 @@
-//! The system prompt of our own loop. Every request carries it, so it is short, and it changes within a session
-//! only at a compaction, so that providers can cache it.
+//! The system prompt of our own loop. It is short because every request carries it. Within a
+//! session, it changes only at a compaction, so that providers can cache it.
 
 use std::{fmt::Write as _, path::Path, sync::Arc};
 
@@ -7,7 +7,7 @@ use angelia_core::model::{Mode, SessionSpec, SystemPrompt};
 
 use super::prompt_notes::PromptNotes;
 
-/// The instructions of an agent that works on this machine.
+/// The instructions for an agent that works on this machine.
 const AGENT_PROMPT: &str = "\
 You are a coding agent. You work in a directory on a person's computer with the tools you are given.
 
@@ -23,11 +23,11 @@ do not guess what they contain.
 is left. Say so if something failed.
 ";
 
-/// The system prompt of a session without the notes in it, which can change.
+/// A session's system prompt without the notes, which can change.
 #[derive(Debug)]
 pub(super) struct PromptFrame {
     before_notes: String,
-    /// The text of the specification.
+    /// The text from the specification.
     after_notes: Option<Arc<str>>,
 }
 

@@ -1,7 +1,8 @@
-//! The parts of the prompt that change from day to day: the list of skills, and the notes of the memory.
-//! They are read when a session begins, and recorded with its first turn: a session that is opened again
-//! begins with the same bytes, which providers cache, whatever has changed since. A compaction makes the cache
-//! cold anyway, so the notes are read again there, and recorded if they have changed.
+//! The parts of the prompt that change over time: the list of skills, and the memory's notes. They
+//! are read when a session begins and recorded with its first turn, so that a reopened session
+//! starts with the same bytes, which the provider may have cached, even if the notes have changed
+//! since. A compaction invalidates the cache anyway, so the notes are reread then, and recorded if
+//! they have changed.
 
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub(super) struct PromptNotes {
 }
 
 impl PromptNotes {
-    /// Returns what the turns of a session have recorded last.
+    /// Returns the notes that a session's turns recorded last.
     pub(super) fn recorded_in(turns: &[RecordedTurn]) -> Option<Self> {
         let events = turns.iter().flat_map(|turn| &turn.events).rev();
         events
@@ -31,7 +32,7 @@ impl PromptNotes {
             .find_map(|raw| serde_json::from_str(raw.get()).ok())
     }
 
-    /// Returns the event that records them; `None` if there is nothing to record.
+    /// Returns the event that records the notes; `None` if they are empty.
     pub(super) fn event(&self) -> Option<EventKind> {
         if *self == Self::default() {
             return None;

@@ -1,10 +1,10 @@
-//! The conversation of a session, as its recorded events tell it. The loop applies its own events as it
-//! emits them, and a resumed session applies those of the record: the same code makes the same
+//! The conversation of a session, built from its events. The loop applies its own events as it
+//! emits them, and a resumed session applies the recorded ones. The same code builds the same
 //! conversation, so a request after a restart begins with the same bytes.
 //!
-//! Texts are in blocks and outputs in tool results, as of every executor. Events of our own have the
-//! rest: how an answer is put together and what its provider wants back of it, content of the user that
-//! is not a turn's input, results that are not only text, and compactions.
+//! As with every executor, texts are in blocks and outputs in tool results. Events of our own hold
+//! the rest: how an answer is composed and what its provider wants back, user content that is not a
+//! turn's input, results that are not only text, and compactions.
 
 use std::sync::Arc;
 
@@ -40,13 +40,15 @@ const BASE64: base64::engine::GeneralPurpose = base64::engine::general_purpose::
 #[derive(Debug, Default)]
 pub struct ConversationLog {
     conversation: Conversation,
-    /// The place of the running turn's input; `None` if it has none, or a summary has replaced it.
+    /// The index of the running turn's input; `None` if the turn has none, or a summary has
+    /// replaced it.
     turn_start: Option<usize>,
-    /// The number of messages before the summary of the last compaction; `None`: there was none.
+    /// The number of messages before the summary of the last compaction; `None` if there is no
+    /// summary.
     compacted_head: Option<usize>,
-    /// Complete blocks that no answer contains yet.
+    /// Complete blocks that do not belong to an answer yet.
     blocks: Vec<TextBlock>,
-    /// The content of a result that comes next, if it is not only text.
+    /// The content of the next result, if it is not only text.
     content: Option<(ToolId, Vec<Content>)>,
 }
 
@@ -58,7 +60,7 @@ struct TextBlock {
 }
 
 impl ConversationLog {
-    /// A conversation that begins with a history from elsewhere.
+    /// Creates a conversation that begins with a history from elsewhere.
     pub fn new(system: Arc<str>, history: &[HistoryMessage]) -> Self {
         let mut log = Self::default();
         log.conversation.system = system;
@@ -78,7 +80,7 @@ impl ConversationLog {
         self.conversation.revision += 1;
     }
 
-    /// Adds a turn of the record.
+    /// Adds a recorded turn.
     pub fn replay(&mut self, turn: &RecordedTurn) {
         self.begin_turn(turn.input.clone());
         for event in &turn.events {
@@ -87,30 +89,31 @@ impl ConversationLog {
         self.end_turn();
     }
 
-    /// Whether there is an image in the conversation.
+    /// Returns whether the conversation contains an image.
     pub fn has_images(&self) -> bool {
         let mut contents = self.conversation.messages.iter().flat_map(Message::contents);
         contents.any(|part| matches!(part, Content::Image { .. }))
     }
 
-    /// Changes what the user and the tools have said, as the model sees it.
+    /// Changes the content of user messages and tool results, as the model sees it.
     pub fn change_content(&mut self, change: impl FnMut(&mut Content)) {
         let messages = self.conversation.messages.iter_mut();
         messages.flat_map(Message::contents_mut).for_each(change);
         self.conversation.revision += 1;
     }
 
-    /// Whether there are blocks that no answer contains yet.
+    /// Returns whether there are blocks that do not belong to an answer yet.
     pub fn has_loose_blocks(&self) -> bool {
         !self.blocks.is_empty()
     }
 
-    /// Returns the number of messages before the summary of the last compaction; `None`: there is none.
+    /// Returns the number of messages before the summary of the last compaction; `None` if there is
+    /// no summary.
     pub const fn compacted_head(&self) -> Option<usize> {
         self.compacted_head
     }
 
-    /// A turn that compacts has no input.
+    /// Begins a turn. A turn that compacts has no input.
     pub fn begin_turn(&mut self, input: Vec<Content>) {
         self.turn_start = (!input.is_empty()).then_some(self.conversation.messages.len());
         if !input.is_empty() {
@@ -118,8 +121,8 @@ impl ConversationLog {
         }
     }
 
-    /// Adds text that was shown without an end. Removes the input of a turn that was not answered:
-    /// there is nothing to continue from it.
+    /// Ends a turn. Keeps the text that was shown of an unfinished answer. Removes the input of a
+    /// turn without an answer, because there is nothing to continue from.
     pub fn end_turn(&mut self) {
         let shown = std::mem::take(&mut self.blocks).into_iter();
         let shown = shown.filter(|block| block.channel == TextChannel::Answer);
@@ -150,7 +153,8 @@ impl ConversationLog {
     }
 
     fn apply_native(&mut self, name: &str, raw: &str) {
-        // A record of a later version that cannot be read costs this message, not the conversation.
+        // If a later version wrote a record that cannot be read here, only this message is lost,
+        // not the conversation.
         match name {
             ANSWER => {
                 if let Ok(record) = serde_json::from_str(raw) {
@@ -177,7 +181,7 @@ impl ConversationLog {
         }
     }
 
-    /// Replaces the messages by those that the compaction leaves.
+    /// Replaces the messages with those that the compaction leaves.
     fn compact(&mut self, compaction: &Compaction) {
         let before = &self.conversation.messages;
         let Some(left) = compaction.shorten(before) else { return };
@@ -204,8 +208,8 @@ impl ConversationLog {
             }
         });
         let parts: Vec<_> = parts.collect();
-        // The rest belongs to this answer too, and was not sent back: thoughts of an answer that broke
-        // off.
+        // The remaining blocks belong to this answer too, but are not sent back: they are reasoning
+        // of an answer that broke off.
         self.blocks.clear();
         if !parts.is_empty() {
             let issuer = Issuer { provider, api, model };
@@ -213,14 +217,14 @@ impl ConversationLog {
         }
     }
 
-    /// Takes the first block of a channel. An answer names its blocks by their order, because the
-    /// engine numbers them through all segments of a turn.
+    /// Takes the first block of a channel. An answer refers to its blocks by their order, not by
+    /// their ids, because the engine numbers blocks across all segments of a turn.
     fn take_block(&mut self, channel: TextChannel) -> Option<Arc<str>> {
         let place = self.blocks.iter().position(|block| block.channel == channel)?;
         Some(self.blocks.remove(place).text)
     }
 
-    /// Adds what an assistant said that is not known as an answer of any provider.
+    /// Adds assistant output that is not known to be an answer of any provider.
     fn push_assistant(&mut self, parts: Vec<AssistantPart>) {
         let issuer = Issuer::nobody();
         self.conversation.messages.push(Message::Assistant(AssistantMessage { issuer, parts }));
@@ -252,7 +256,7 @@ impl ConversationLog {
         }
     }
 
-    /// Returns the name of the tool that a call of the last answer is about.
+    /// Returns the name of the tool that the last answer called with this id.
     fn call_name(&self, id: &str) -> Arc<str> {
         let answers = self.conversation.messages.iter().rev();
         let mut parts = answers.filter_map(|message| match message {
@@ -281,7 +285,7 @@ impl ConversationLog {
                             extra: None,
                         }))
                     }
-                    // Another model's thoughts are never told to this one.
+                    // Another model's reasoning is never sent to this one.
                     MessagePart::Thinking { .. }
                     | MessagePart::Content(Content::Image { .. })
                     | MessagePart::ToolResult { .. } => None,
@@ -318,8 +322,8 @@ pub(super) enum RecordedPart {
     Call(ModelCall),
 }
 
-/// Returns the event that puts the blocks of an answer and its calls together. Without parts, it
-/// forgets the blocks of an answer that is asked for again.
+/// Returns the event that combines the blocks and calls of an answer. Without parts, it discards
+/// the blocks of an answer that is requested again.
 pub(super) fn answer_event(issuer: &Issuer, parts: &[RecordedPart]) -> EventKind {
     let parts = parts.iter().map(|part| match part {
         RecordedPart::Text => PartRecord::Text,
@@ -369,7 +373,7 @@ pub(super) fn result_events(id: &ToolId, ok: bool, content: &[Content]) -> Vec<E
     events
 }
 
-/// Returns an event of our own.
+/// Wraps a record in an event of our own.
 pub(super) fn native_event(name: &str, record: &impl Serialize) -> EventKind {
     let raw = serde_json::value::to_raw_value(record).unwrap_or_else(|_| RawValue::NULL.to_owned());
     EventKind::Native { name: name.into(), raw: raw.into() }

@@ -1,5 +1,5 @@
-//! The last request of a turn that failed, in a file: for whoever must find out what a server did not
-//! like. Only for a provider that is set up so, because a request has the whole conversation in it.
+//! Writes the last request of a failed turn to a file, to find out what the server did not like. It
+//! is opt-in per provider, because a request contains the whole conversation.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -19,12 +19,12 @@ use serde_json::value::RawValue;
 
 use super::client::Endpoint;
 
-/// So many files of a session are kept, the newest.
+/// The number of files that are kept per session; older ones are deleted.
 const MAX_DUMPS: usize = 5;
 
 const PREFIX: &str = "request-";
 
-/// The folder with the dumps of a session.
+/// The folder with a session's dumps.
 #[derive(Debug)]
 pub(super) struct DumpFolder(PathBuf);
 
@@ -49,7 +49,7 @@ struct Dump<'a> {
     body: DumpBody<'a>,
 }
 
-/// A body whose secrets are masked. It is no JSON any more if a mask has replaced a part of its form.
+/// A body with its secrets masked. It is stored as text if masking broke its JSON syntax.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum DumpBody<'a> {
@@ -58,12 +58,12 @@ enum DumpBody<'a> {
 }
 
 impl DumpFolder {
-    /// `session`: the folder of the session.
+    /// `session` is the session's folder.
     pub(super) fn below(session: &Path) -> Self {
         Self(session.join("requests"))
     }
 
-    /// Writes a request, readable by the owner alone, and removes the oldest ones.
+    /// Writes a request to a file that only the owner can read, and deletes the oldest files.
     pub(super) fn write(
         &self,
         request: &FailedRequest<'_>,
@@ -100,7 +100,7 @@ impl DumpFolder {
                 names.push(name);
             }
         }
-        // Their names are times of equal length.
+        // The names are timestamps of equal length, so they sort by age.
         names.sort();
         let surplus = names.len().saturating_sub(MAX_DUMPS);
         names.iter().take(surplus).try_for_each(|name| fs::remove_file(self.0.join(name)))

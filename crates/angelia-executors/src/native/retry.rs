@@ -1,5 +1,5 @@
-//! Decides what follows a request that has failed: pure, so that every rule can be tested without a server and
-//! without waiting. One [`RetryState`] lives as long as one answer is being asked for.
+//! Decides what to do after a failed request. The code is pure, so that every rule can be tested
+//! without a server and without waiting. One [`RetryState`] covers all attempts to get one answer.
 
 use std::time::Duration;
 
@@ -7,91 +7,92 @@ use angelia_core::model::{Failure, FailureKind};
 
 use super::provider::{ErrorClass, ProviderError};
 
-/// The number of times that a request is sent again when the server fails.
+/// How often a request is sent again when the server fails.
 pub const MAX_RETRIES: u32 = 5;
 
-/// The number of times that an answer is continued which broke off after text was shown.
+/// How often an answer is continued that broke off after text was shown.
 pub const MAX_CONTINUATIONS: u32 = 2;
 
-/// The number of times that the images of one request are made smaller before they are left out.
+/// How often the images of a request are shrunk before they are left out.
 pub const MAX_IMAGE_SHRINKS: u32 = 2;
 
 /// The longest wait for a rate limit inside a turn.
 pub const MAX_RATE_WAIT: Duration = Duration::from_mins(1);
 
-/// The longest wait for a model while another one can be asked, and for a limited key while another one
-/// can be used.
+/// The longest wait for a model if another model can be asked, and for a rate-limited key if
+/// another key can be used.
 pub const MAX_WAIT_WITH_FALLBACK: Duration = Duration::from_secs(5);
 
 const FIRST_DELAY: Duration = Duration::from_millis(500);
 const MAX_DELAY: Duration = Duration::from_secs(32);
 
-/// At most this part of a delay is left out, so that many clients do not come back at once.
+/// The largest fraction by which a delay is randomly shortened, so that many clients do not return
+/// at once.
 const JITTER: f64 = 0.25;
 
-/// The first limit of output to try when the provider does not name its own.
+/// The output limit to try if the provider does not name its own.
 const FALLBACK_OUTPUT_TOKENS: u64 = 4_096;
 
-/// The fault of an attempt.
+/// What went wrong in an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptFault {
     /// The provider answered with an error, or reported one inside the answer.
     Error(ProviderError),
-    /// There was no connection, or it broke off, or nothing came in time.
+    /// There was no connection, it broke, or nothing arrived in time.
     Dropped,
-    /// The certificate of the server is not accepted.
+    /// The server's certificate was not accepted.
     Certificate,
 }
 
 /// The circumstances of a failed attempt.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AttemptContext {
-    /// The person has seen a part of this answer.
+    /// Part of this answer was already shown.
     pub has_shown_text: bool,
     /// Between 0 and 1.
     pub random: f64,
     pub detours: Detours,
 }
 
-/// The alternatives to the same request.
+/// The alternatives to sending the same request again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Detours {
-    /// The key was made again, and this answer has not been asked for with it.
+    /// The key was renewed, and this answer has not been requested with the new key yet.
     pub renewed_key: bool,
-    /// After how long another key of this provider can be used.
+    /// How long until another key of this provider can be used, if there is one.
     pub other_key: Option<Duration>,
     /// Another model of the chain can be asked.
     pub other_model: bool,
-    /// The model has failed before and not answered since: it gets one attempt.
+    /// The model has failed and not answered since, so it gets only one attempt.
     pub on_probation: bool,
 }
 
 /// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetryStep {
-    /// Send the same request after a while. The retries so far include this one.
+    /// Send the same request after a wait. `retry` counts the retries, including this one.
     Again { after: Duration, retry: u32 },
-    /// Ask for the rest of the answer: what was shown stays.
+    /// Ask for the rest of the answer after a wait; the text shown so far stays.
     Continue { after: Duration },
-    /// Send the request with the key that was made again.
+    /// Send the request with the renewed key.
     RenewKey,
-    /// Send the request with another key after a while.
+    /// Send the request with another key after a wait.
     NextKey { after: Duration },
     /// Ask another model; the failure says why.
     FallBack(Failure),
-    /// Send the request without what was refused.
+    /// Send the request without the refused part.
     Without(RefusedPart),
     /// Send the request with smaller images.
     ShrinkImages,
-    /// Send the request with a lower limit of output.
+    /// Send the request with a lower output limit.
     LowerOutput { tokens: u64 },
-    /// The conversation must become shorter.
+    /// Shorten the conversation. `window` is the size that the provider named.
     Shorten { window: Option<u64> },
     /// Nothing helps.
     GiveUp(Failure),
 }
 
-/// A part of a request that a provider may refuse, and that the request makes sense without.
+/// A part of a request that a provider may refuse, and that can be left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedPart {
     Reasoning,
@@ -99,20 +100,20 @@ pub enum RefusedPart {
     SchemaKeywords,
 }
 
-/// The attempts for one answer so far.
+/// The attempts to get one answer so far.
 #[derive(Clone, Debug, Default)]
 pub struct RetryState {
     retries: u32,
     continuations: u32,
     left_out: Vec<RefusedPart>,
     lowered_output: bool,
-    /// The key in use was limited and asked once more.
+    /// The current key was rate-limited and tried once more.
     insisted: bool,
     image_shrinks: u32,
 }
 
 impl RetryState {
-    /// Decides what follows a fault.
+    /// Decides what to do after a fault.
     pub fn next_step(&mut self, fault: &AttemptFault, context: &AttemptContext) -> RetryStep {
         let detours = context.detours;
         let error = match fault {
@@ -131,7 +132,8 @@ impl RetryState {
         let failure = || failure_of(error, detours.other_key);
         let is_transient = error.is_none_or(ProviderError::is_transient);
         if !is_transient {
-            // Another model would get the same request, so it must not be the request that is wrong.
+            // Another model would get the same request, so falling back cannot help if the request
+            // is at fault.
             let is_ours = error.is_some_and(|error| !error.is_of_provider());
             return if is_ours { RetryStep::GiveUp(failure()) } else { leave(failure(), detours) };
         }
@@ -152,18 +154,20 @@ impl RetryState {
         leave(failure(), detours)
     }
 
-    /// Begins anew: another model is asked.
+    /// Starts over with another model.
     pub fn begin_with_other_model(&mut self) {
         *self = Self::default();
     }
 
-    /// Returns the wait before the same request: as long as the provider asks, or longer each time.
+    /// Returns the wait before the same request: what the provider asks for, or else longer each
+    /// time.
     fn wait_after(&self, error: Option<&ProviderError>, random: f64) -> Duration {
         let asked = error.and_then(|error| error.retry_after);
         asked.unwrap_or_else(|| delay(self.retries + self.continuations, random))
     }
 
-    /// Returns the step for an error that concerns the key, if another one can be used.
+    /// Returns the step for an error that concerns the key, if a renewed key or another one can be
+    /// used.
     fn key_step(&mut self, error: &ProviderError, context: &AttemptContext) -> Option<RetryStep> {
         let detours = context.detours;
         if error.class == ErrorClass::Auth && detours.renewed_key {
@@ -190,7 +194,7 @@ impl RetryState {
                 return None;
             }
         } else if !free_in.is_zero() {
-            // Waiting for a limit to end is one thing, for a key that failed before another.
+            // Only a rate limit is worth waiting for another key.
             return None;
         }
         self.insisted = false;
@@ -198,7 +202,8 @@ impl RetryState {
         Some(RetryStep::NextKey { after: free_in })
     }
 
-    /// Returns the step for an error that another request can avoid; each is tried once.
+    /// Returns the step for an error that a changed request may avoid, unless that change was
+    /// already tried.
     fn step_of_class(&mut self, error: &ProviderError) -> Option<RetryStep> {
         let part = match error.class {
             ErrorClass::Overflow { window } => return Some(RetryStep::Shorten { window }),
@@ -226,12 +231,12 @@ impl RetryState {
     }
 }
 
-/// Leaves the model: for another one, or with the failure.
+/// Gives up on the model: falls back to another one, or fails.
 fn leave(failure: Failure, detours: Detours) -> RetryStep {
     if detours.other_model { RetryStep::FallBack(failure) } else { RetryStep::GiveUp(failure) }
 }
 
-/// Returns the wait before the next attempt, after this many.
+/// Returns the wait after this many attempts.
 fn delay(attempts: u32, random: f64) -> Duration {
     let doubled = FIRST_DELAY.saturating_mul(2_u32.saturating_pow(attempts)).min(MAX_DELAY);
     doubled.mul_f64(1.0 - JITTER * random.clamp(0.0, 1.0))
@@ -243,11 +248,11 @@ fn certificate_failure() -> Failure {
         .with_hint("check `base_url`, and the clock and the certificates of this machine")
 }
 
-/// Returns the failure that a person sees, in the provider's own words. `other_key`: after how long
+/// Returns the failure to show, with the provider's own message. `other_key`: how long until
 /// another key can be used.
 fn failure_of(error: Option<&ProviderError>, other_key: Option<Duration>) -> Failure {
     let Some(error) = error else {
-        let message = "the provider gave no whole answer";
+        let message = "the provider gave no complete answer";
         return Failure::new(FailureKind::Unavailable, message);
     };
     let (kind, hint) = match error.class {

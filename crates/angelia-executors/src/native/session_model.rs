@@ -1,5 +1,5 @@
-//! A model that a session asks, with everything that a request to it needs but the key. The models of
-//! a chain are opened when they are first needed, because opening one may ask its server.
+//! A model of a session, with everything that a request to it needs except the key. The models of a
+//! chain are opened when they are first needed, because opening one may query its server.
 
 use std::{
     path::PathBuf,
@@ -23,14 +23,15 @@ use super::{
 };
 use crate::host::ExecutorHost;
 
-/// Our clocks ring before those of the engine, which would end the turn instead of asking again.
+/// Our timeouts are this fraction of the engine's, so that they expire first: the engine would end
+/// the turn instead of asking again.
 const CLOCK_SHARE: f64 = 0.9;
 
-/// A server at home may read a long prompt for minutes before it says anything.
+/// A local server may process a long prompt for minutes before its first output.
 const LOCAL_FIRST_EVENT: Duration = Duration::from_mins(10);
 
-/// The HTTP clients, made when they are first needed: a client reads the certificates of the system, and
-/// most commands ask no model.
+/// The HTTP clients, created when they are first needed: creating one reads the system's
+/// certificates, and most commands ask no model.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     local: OnceLock<Result<ProviderClient, Failure>>,
@@ -38,7 +39,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// Every request goes through this one.
+    /// Uses `client` for every request.
     pub(super) fn only(client: ProviderClient) -> Self {
         let client = OnceLock::from(Ok(client));
         Self { local: client.clone(), remote: client }
@@ -57,20 +58,20 @@ pub(super) struct SessionModel {
     pub(super) provider: Arc<Provider>,
     pub(super) quirks: Quirks,
     pub(super) limits: ModelLimits,
-    /// `None`: nobody knows.
+    /// `None` if the price is unknown.
     pub(super) price: Option<TokenPrice>,
-    /// Whether it can call tools.
+    /// The model can call tools.
     pub(super) takes_tools: bool,
     pub(super) client: ProviderClient,
     pub(super) clocks: AnswerClocks,
-    /// The settings of its first request.
+    /// The settings of the first request.
     pub(super) request: RequestSettings,
-    /// The folder for requests that failed; `None`: they are not written.
+    /// The folder for failed requests; `None` if they are not written.
     pub(super) dumps: Option<DumpFolder>,
 }
 
 impl SessionModel {
-    /// Returns where requests go. `key`: `None` where the provider wants none.
+    /// Returns the endpoint of requests. `key` is `None` if the provider needs none.
     pub(super) fn endpoint(&self, key: Option<&ChosenKey>) -> Result<Endpoint, Failure> {
         let provider = &self.provider;
         let headers = provider.headers.iter().map(|(name, value)| (&**name, &**value));
@@ -79,26 +80,27 @@ impl SessionModel {
         Endpoint::new(provider.api, &provider.base_url, key, headers)
     }
 
-    /// Returns the size of the window, if anybody knows it. It may have been learnt since the session began.
+    /// Returns the size of the window, if it is known. It may have been learned since the session
+    /// began.
     pub(super) fn known_window(&self, host: &ExecutorHost) -> Option<u64> {
         let window = host.providers.window_of(&self.provider, &self.issuer.model);
         (window.source != WindowSource::Assumed).then_some(window.context)
     }
 
-    /// Remembers a window that the provider has named in an error.
+    /// Remembers a window that the provider named in an error.
     pub(super) fn learn_window(&self, host: &ExecutorHost, window: u64) {
         let limits = ModelLimits { context: Some(window), output: None };
         host.providers.learn_limits(&self.provider, &self.issuer.model, limits);
     }
 
-    /// Returns the hash of a request to this model without any message.
+    /// Returns the hash of a request to this model without messages.
     pub(super) fn prefix_sha256(&self, tools: &SessionTools, system: &Arc<str>) -> Arc<str> {
         let conversation = Conversation { system: Arc::clone(system), ..Conversation::default() };
         let body = encode_request(&ProviderRequest {
             issuer: &self.issuer,
             conversation: &conversation,
             tools: tools.definitions_for(self),
-            // The key of the cache differs from session to session, and the prefix does not.
+            // The cache key differs between sessions, but the prefix does not.
             settings: &RequestSettings { cache_key: None, ..self.request.clone() },
             quirks: &self.quirks,
         });
@@ -114,15 +116,15 @@ pub(super) struct ModelOpener {
     pub(super) settings: NativeSettings,
     pub(super) timeouts: TurnTimeouts,
     pub(super) output_schema: Option<RawJson>,
-    /// The session whose requests the provider has in its cache: a review shares that of its session.
+    /// The session whose requests the provider caches. A review uses the session that it reviews.
     pub(super) cached_for: SessionId,
-    /// The folder with the files of the session.
+    /// The folder with the session's files.
     pub(super) folder: PathBuf,
 }
 
 impl ModelOpener {
-    /// Opens a model. A server whose window is not known is asked about it, for two seconds at most,
-    /// with the first key that there is.
+    /// Opens a model. If its window is unknown, asks the server, with the first available key and
+    /// for at most two seconds.
     pub(super) async fn open(
         &self,
         provider: &Arc<Provider>,
@@ -167,7 +169,7 @@ impl ModelOpener {
 
 fn clocks(timeouts: &TurnTimeouts, is_local: bool) -> AnswerClocks {
     let (mut first, silence) = (timeouts.first_event, timeouts.silence);
-    // A limit that the owner has set holds.
+    // A limit that the owner has set takes precedence.
     if is_local && first == TurnTimeouts::default().first_event {
         first = LOCAL_FIRST_EVENT;
     }

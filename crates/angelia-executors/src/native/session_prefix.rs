@@ -1,6 +1,6 @@
-//! The bytes that every request of a session begins with. A review of the session sends the same, so that the
-//! provider has them in its cache; it takes them from the live session, because only that knows the tools of
-//! MCP servers and the parts that the provider has refused.
+//! The bytes that every request of a session begins with. A review of the session sends the same
+//! bytes, so that it hits the provider's cache. It takes them from the live session, because only
+//! that knows the tools of MCP servers and the parts that the provider has refused.
 
 use std::{
     collections::HashMap,
@@ -38,7 +38,7 @@ impl SessionPrefix {
         Arc::clone(&self.system.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes over the system prompt of a session whose notes have changed.
+    /// Replaces the system prompt after the session's notes have changed.
     pub(super) fn set_system(&self, system: Arc<str>) {
         *self.system.lock().unwrap_or_else(PoisonError::into_inner) = system;
     }
@@ -47,13 +47,14 @@ impl SessionPrefix {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes over the settings of a turn, which may have learnt about the provider.
+    /// Replaces the settings with those of a turn, which may have learned what the provider
+    /// refuses.
     pub(super) fn set_request(&self, request: &RequestSettings) {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).clone_from(request);
     }
 }
 
-/// The prefixes of the sessions that are open.
+/// The prefixes of all open sessions.
 #[derive(Debug, Default)]
 pub(super) struct LivePrefixes(Mutex<HashMap<SessionId, Weak<SessionPrefix>>>);
 
@@ -64,7 +65,7 @@ impl LivePrefixes {
         live.insert(session, Arc::downgrade(prefix));
     }
 
-    /// Returns the prefix of a session that is open now.
+    /// Returns the prefix of a session, if the session is open.
     pub(super) fn find(&self, session: SessionId) -> Option<Arc<SessionPrefix>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&session)?.upgrade()
     }

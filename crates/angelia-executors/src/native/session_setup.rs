@@ -28,22 +28,22 @@ use super::{
 };
 use crate::process::confinement::landlock_support;
 
-/// The folder of a session with outputs that are too long for the model.
+/// The subfolder of a session for outputs that are too long for the model.
 const OUTPUT: &str = "output";
 
-/// The tools of a session, and what its prompt says of them.
+/// The tools of a session, and the notes for its prompt.
 pub(super) struct OpenedTools {
-    /// The session's directory, as a real path if it has tools there.
+    /// The session's directory; a real path if the session has tools of our own.
     pub(super) cwd: PathBuf,
     pub(super) notes: PromptNotes,
-    /// Records the notes; `None` if the record has them.
+    /// The event that records the notes; `None` if the record already has them.
     pub(super) notes_event: Option<EventKind>,
     pub(super) tools: SessionTools,
 }
 
 impl NativeExecutor {
-    /// Opens the tools of a session. `turns`: its recorded ones; `reviewed`: the session that it reviews,
-    /// whose tools it describes.
+    /// Opens the tools of a session. `turns` are its recorded turns. `reviewed` is the prefix of
+    /// the session that it reviews, whose tools it describes.
     pub(super) async fn open_tools(
         &self,
         opening: &OpenRequest<'_>,
@@ -161,7 +161,7 @@ impl NativeExecutor {
     }
 }
 
-/// Models that were trained to change files by patches.
+/// Returns how a model edits files: some models were trained to write patches.
 fn edit_style(model: &str) -> EditStyle {
     let name = model.rsplit('/').next().unwrap_or(model);
     if name.starts_with("gpt-") || name.contains("codex") {

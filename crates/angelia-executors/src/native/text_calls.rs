@@ -1,12 +1,12 @@
-//! Tool calls that a model wrote into its text, as small local models do. Only for servers that are marked
-//! with `text_tools`: from any other, such a text is a text. Pure.
+//! Finds tool calls that a model wrote into its text, as small local models do. Used only for
+//! servers with the quirk `text_tools`; text from any other server is left alone. Pure.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The marks that models put around a call in their text.
+/// The delimiters that models put around a call in their text.
 const ENCLOSURES: [(&str, &str); 4] = [
     ("<tool_call>", "</tool_call>"),
     ("<function_call>", "</function_call>"),
@@ -30,12 +30,12 @@ struct CallJson<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Returns the calls of known tools in a text, in their order. A call that was cut off is none.
+/// Returns the calls of known tools in a text, in order. Ignores a call that was cut off.
 pub fn find_calls(text: &str, is_tool: impl Fn(&str) -> bool) -> Vec<TextCall> {
     let mut calls = Vec::new();
     let mut rest = text;
     while let Some((inside, after)) = next_enclosed(rest) {
-        // A list of calls is as good as one.
+        // Accepts a single call or a list of calls.
         let one = serde_json::from_str::<CallJson<'_>>(inside).map(|call| vec![call]);
         let found = one.or_else(|_| serde_json::from_str::<Vec<CallJson<'_>>>(inside));
         for call in found.unwrap_or_default() {
@@ -49,7 +49,7 @@ pub fn find_calls(text: &str, is_tool: impl Fn(&str) -> bool) -> Vec<TextCall> {
     calls
 }
 
-/// Returns the content of the first enclosure, and what follows it.
+/// Returns the content of the first enclosure, and the text after it.
 fn next_enclosed(text: &str) -> Option<(&str, &str)> {
     let openings = ENCLOSURES.iter().filter_map(|(open, close)| {
         let at = text.find(open)?;

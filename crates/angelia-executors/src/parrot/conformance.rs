@@ -1,5 +1,5 @@
-//! Tests that the parrot speaks Claude Code's protocol: its whole output goes through the
-//! translator that is used for real agents, and every line is understood.
+//! Tests that the parrot speaks Claude Code's protocol: the translator for real agents must
+//! understand every line of its output.
 
 use std::{
     io::{BufRead as _, BufReader, Lines, PipeReader, PipeWriter, Write as _, pipe},
@@ -78,7 +78,7 @@ impl Session {
         }
     }
 
-    /// Runs a turn. `react` sees every event as it comes and returns a line to write in response.
+    /// Runs a turn. `react` sees every event as it arrives and may return a line to write.
     fn play(
         &mut self,
         prompt: &str,
@@ -135,7 +135,7 @@ impl Session {
     }
 }
 
-/// Has no objection to calls that are only reported.
+/// Lets calls that are only announced proceed.
 fn proceed(event: &AgentEvent, translator: &mut StreamTranslator) -> Option<Vec<u8>> {
     match event {
         AgentEvent::ApprovalRequest(request) => translator.proceed(&request.key),
@@ -203,7 +203,7 @@ fn an_echo_is_a_whole_turn() {
                     assert_eq!(**text, deltas);
                 }
                 EventKind::Usage(usage) => {
-                    // The usage is that of this turn, not of the process.
+                    // The usage covers this turn, not the whole process.
                     assert_eq!(usage.input_tokens, 3, "turn {turn}");
                     assert_eq!(usage.output_tokens, 6, "turn {turn}");
                     assert_eq!(usage.cost_usd, Some(0.0));

@@ -1,4 +1,4 @@
-//! The parrot as an executor: starts our own program with its hidden subcommand and drives it with
+//! The parrot as an executor: starts our own program with a hidden subcommand, and drives it with
 //! the same code as Claude Code.
 //!
 //! At every permission level, `!ask` and `!question` are decided by the engine's rules and by
@@ -30,7 +30,7 @@ use crate::{
 /// The hidden subcommand of our program that runs the parrot.
 pub const SUBCOMMAND: &str = "parrot";
 
-/// The version of Claude Code whose protocol the parrot speaks. It treats text like that version,
+/// The version of Claude Code whose protocol the parrot speaks. It handles text like that version,
 /// or more simply.
 const PROTOCOL_VERSION: &str = "2.1.325";
 

@@ -1,12 +1,11 @@
-//! The `parrot` executor: a built-in demo agent, so that Angelia can be tried where no coding agent
-//! is installed.
+//! The `parrot` executor: a built-in demo agent, for machines where no coding agent is installed.
 //!
-//! Like any other agent, the parrot is a process of its own: this program with the hidden
-//! subcommand `parrot`. It speaks Claude Code's stream-json protocol, so the same code drives,
-//! supervises and records it. It has no model, remembers nothing, reads no file, runs no command,
-//! opens no connection, and says in its answers that it is a demo.
+//! Like any other agent, the parrot is a separate process: this program with the hidden subcommand
+//! `parrot`. It speaks Claude Code's stream-json protocol, so the same code drives, supervises and
+//! records it. It has no model, remembers nothing, reads no files, runs no commands, opens no
+//! connections, and says in its answers that it is a demo.
 //!
-//! It repeats plain text. A line that begins with one of these directives is carried out, in order:
+//! It repeats plain text. A line that begins with one of these directives is executed, in order:
 //!
 //! | line | what happens |
 //! |---|---|
@@ -25,10 +24,10 @@
 //! Tokens are words; the cost is 0.
 //!
 //! - `executor`: implements the executor port.
-//! - [`process`]: the process, over [`scripted_claude`](super::scripted_claude).
+//! - [`process`]: the process, built on [`scripted_claude`](super::scripted_claude).
 //! - `options`: its arguments.
 //! - `script`: parses a prompt into steps. Pure.
-//! - `turn`, `tools`, `simulated_failure`: carry out the steps.
+//! - `turn`, `tools`, `simulated_failure`: execute the steps.
 
 #[cfg(test)]
 mod conformance;
@@ -43,7 +42,7 @@ mod turn;
 pub use executor::{REGISTRATION, SUBCOMMAND};
 pub use process::main;
 
-/// Whether an executor of this name is only the demo, with no coding agent behind it.
+/// Reports whether the executor of this name is only the demo, with no coding agent behind it.
 pub fn is_demo(executor: &str) -> bool {
     executor == REGISTRATION.name
 }

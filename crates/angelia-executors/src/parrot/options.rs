@@ -11,14 +11,14 @@ pub(super) struct ParrotOptions {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ArgumentError {
-    #[error("unknown argument `{0}`; known are --session-id ID, --resume ID, --model NAME")]
+    #[error("unknown argument `{0}`; use --session-id ID, --resume ID or --model NAME")]
     Unknown(String),
     #[error("`{0}` needs a value")]
     NoValue(String),
 }
 
 impl ParrotOptions {
-    /// The name of the model, unless `--model` or `set_model` gives it another one.
+    /// The model's name, unless `--model` or `set_model` changes it.
     pub(super) const DEFAULT_MODEL: &str = "parrot";
 
     pub(super) fn read(arguments: impl IntoIterator<Item = String>) -> Result<Self, ArgumentError> {

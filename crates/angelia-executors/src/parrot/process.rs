@@ -11,7 +11,7 @@ use super::{VERSION, options::ParrotOptions, turn::ParrotTurn};
 use crate::scripted_claude::{ClaudeSetup, ScriptedClaude, TokenCounting};
 
 /// Runs the hidden subcommand: [`run`] on this process's own pipes. Needs no Tokio runtime. Call it
-/// before anything large is set up, because every session may have a process of its own.
+/// before setting up anything large, because every session may have its own process.
 pub fn main(arguments: impl IntoIterator<Item = String>) -> u8 {
     let input = io::stdin().as_fd().try_clone_to_owned();
     let output = io::stdout().as_fd().try_clone_to_owned();
@@ -25,8 +25,8 @@ pub fn main(arguments: impl IntoIterator<Item = String>) -> u8 {
     }
 }
 
-/// Serves turns until `input` ends, and returns the exit code: 0, or 1 if the last turn or the
-/// process failed. A failure of the process is described in `errors`.
+/// Serves turns until `input` ends. Returns the exit code: 0, or 1 if the last turn or the process
+/// failed. A failure of the process is described in `errors`.
 pub fn run(
     arguments: impl IntoIterator<Item = String>,
     input: OwnedFd,

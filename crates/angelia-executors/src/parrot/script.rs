@@ -1,4 +1,4 @@
-//! Parses a prompt into the steps that the parrot carries out. Pure.
+//! Parses a prompt into the steps that the parrot executes. Pure.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -40,14 +40,14 @@ const MAX_WORDS: u32 = 1_000_000;
 const MAX_GAP_MS: u32 = 60_000;
 /// The number of lines that `!write` pretends to write.
 const DEFAULT_LINES: u32 = 3;
-/// Limits the text of a prompt that is repeated.
+/// Limits how much of a prompt is repeated.
 const MAX_ECHO_BYTES: usize = 64 * 1024;
 
 const DEFAULT_THOUGHT: &str =
     "A parrot does not think; it repeats. This is what thinking looks like.";
 const DEFAULT_COMMAND: &str = "make everything better";
 
-/// Parses a prompt. A line that begins with a directive becomes a step, every other line is
+/// Parses a prompt. A line that begins with a directive becomes a step; every other line is
 /// repeated. Only a prompt without any directive gets the introduction.
 pub(super) fn parse_script(prompt: &str) -> Vec<ScriptStep> {
     let mut steps = Vec::new();
@@ -98,8 +98,8 @@ fn shortened(text: &str) -> String {
     format!("{} … and {} bytes more", &text[..end], text.len() - end)
 }
 
-/// Parses a line. `None`: it does not begin with a directive. A directive with wrong arguments
-/// becomes an explanation of its syntax.
+/// Parses a line. Returns `None` if it does not begin with a directive. A directive with wrong
+/// arguments becomes an explanation of its syntax.
 fn parse_directive(line: &str) -> Option<ScriptStep> {
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let rest = rest.trim();

@@ -47,7 +47,7 @@ impl ParrotTurn<'_, '_> {
         self.ask_to_use("Write", input, json!({}), path)
     }
 
-    /// Asks for permission to use a tool. `subject` names the object of the question.
+    /// Asks for permission to use a tool. `subject` is what the answer says was allowed or refused.
     fn ask_to_use(
         &mut self,
         name: &str,

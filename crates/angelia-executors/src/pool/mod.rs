@@ -1,8 +1,7 @@
-//! Processes that are started before they are needed.
+//! A pool of processes that are started before they are needed.
 //!
-//! - [`warm`]: the pool as callers use it: declare a launch shape, take a process of that shape.
-//! - `state`: the pure bookkeeping: decides which process to start next, and which processes to
-//!   close.
+//! - [`warm`]: the pool's interface: declare a launch shape, take a process of that shape.
+//! - `state`: the pure bookkeeping: decides which process to start next and which ones to close.
 
 mod state;
 pub mod warm;

@@ -1,22 +1,22 @@
-//! The bookkeeping of a warm pool: the number of processes of each launch shape, and its target.
-//! Pure: the time is an argument, and the caller starts the processes.
+//! The bookkeeping of a warm pool: for each launch shape, how many processes exist and how many
+//! should. Pure: time is an argument, and the caller starts the processes.
 
 use std::{collections::VecDeque, time::Duration};
 
 use angelia_core::model::LaunchFingerprint;
 use tokio::{sync::oneshot, time::Instant};
 
-/// The fingerprint component that an update of the program changes.
+/// The fingerprint component that changes when the program is updated.
 pub(crate) const VERSION_COMPONENT: &str = "program version";
 
-/// The most processes of one shape, regardless of the demand.
+/// The most processes of one shape, regardless of demand.
 const MAX_PER_SHAPE: usize = 8;
 
 /// The most processes of all shapes together, ready or starting.
 const MAX_TOTAL: usize = 16;
 
-/// The wait before a process that was taken is replaced: starting is expensive and should not
-/// compete with the turn that the taken process now runs.
+/// How long to wait before replacing a process that was taken. Starting a process is expensive and
+/// should not compete with the turn that the taken process now runs.
 const REFILL_DELAY: Duration = Duration::from_millis(400);
 
 /// Misses closer together than this count as one burst.
@@ -25,11 +25,11 @@ const BURST_WINDOW: Duration = Duration::from_secs(1);
 /// After this long without a miss, the target drops by one process.
 const DECAY_INTERVAL: Duration = Duration::from_mins(5);
 
-/// An idle process older than this is replaced: it has read old settings, an old repository state
-/// and an old date.
+/// An idle process older than this is replaced, because it has read outdated settings, an outdated
+/// repository state and an outdated date.
 const MAX_IDLE_AGE: Duration = Duration::from_mins(30);
 
-/// An undeclared shape that was not used for this long is dropped.
+/// An undeclared shape that has not been used for this long is dropped.
 const UNUSED_SHAPE_TTL: Duration = Duration::from_hours(1);
 
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
@@ -47,7 +47,7 @@ pub(super) struct PoolState<T, S> {
 struct ShapeState<T, S> {
     key: LaunchFingerprint,
     start: S,
-    /// Declared shapes are kept even when they are not used.
+    /// Declared shapes are kept even if they are not used.
     declared: bool,
     baseline: usize,
     extra: usize,
@@ -67,7 +67,7 @@ pub(super) enum PoolTakeResult<T> {
     /// A starting process was reserved; it arrives through the receiver.
     Wait(oneshot::Receiver<T>),
     /// No process is available: the caller must start one. Carries the fingerprint component in
-    /// which a ready process of another shape differs, if there is one.
+    /// which a ready process of another shape differs, if there is such a process.
     Miss(Option<&'static str>),
 }
 
@@ -94,7 +94,7 @@ impl<T, S: Clone> PoolState<T, S> {
         self.shape_mut(key, baseline, start, now).declared = true;
     }
 
-    /// Takes a live process. Dead processes found on the way are moved to `dead`.
+    /// Takes a live process. Moves dead processes that it finds to `dead`.
     pub(super) fn take(
         &mut self,
         key: &LaunchFingerprint,
@@ -116,7 +116,7 @@ impl<T, S: Clone> PoolState<T, S> {
             dead.push(one);
         }
         shape.waiters.retain(|waiting| !waiting.is_closed());
-        // Each waiter reserves one starting process; wait only if one is unreserved.
+        // Each waiter reserves one starting process; wait only if one is left unreserved.
         if shape.starting > shape.waiters.len() {
             let (sender, receiver) = oneshot::channel();
             shape.waiters.push_back(sender);
@@ -175,7 +175,7 @@ impl<T, S: Clone> PoolState<T, S> {
         None
     }
 
-    /// Records a failed start. The last waiter is dropped, so that it starts a process itself.
+    /// Records a failed start. Drops the last waiter, whose caller then starts a process itself.
     pub(super) fn record_failure(&mut self, key: &LaunchFingerprint, now: Instant) {
         if let Some(shape) = self.find(key) {
             shape.starting = shape.starting.saturating_sub(1);
@@ -186,7 +186,7 @@ impl<T, S: Clone> PoolState<T, S> {
         }
     }
 
-    /// Removes and returns processes that are dead, too old or above the target of their shape.
+    /// Removes and returns the processes that are dead, too old, or above their shape's target.
     pub(super) fn prune(
         &mut self,
         now: Instant,
@@ -210,7 +210,7 @@ impl<T, S: Clone> PoolState<T, S> {
                 }
             }
             shape.ready = kept;
-            // A process has survived long enough: earlier failures no longer count.
+            // A process has survived long enough that earlier failures no longer count.
             if (shape.ready.front()).is_some_and(|(since, _)| now >= *since + MIN_HEALTHY_AGE) {
                 shape.failures = 0;
             }
@@ -273,8 +273,8 @@ impl<T, S: Clone> PoolState<T, S> {
         shape
     }
 
-    /// Drops the shape that differs from `key` only in the program version, because the program was
-    /// updated. Returns whether the old shape was declared; the new one inherits that.
+    /// Retires the shape that differs from `key` only in the program version, because the program
+    /// was updated. Returns whether the old shape was declared, which the new one inherits.
     fn supersede(&mut self, key: &LaunchFingerprint) -> bool {
         let older =
             |shape: &&mut ShapeState<T, S>| shape.key.difference(key) == Some(VERSION_COMPONENT);
@@ -291,8 +291,8 @@ impl<T, S: Clone> PoolState<T, S> {
             .find_map(|shape| shape.key.difference(key))
     }
 
-    /// Evicts a ready process of the least recently used shape, if that shape was used before the
-    /// one that lacks a process.
+    /// Evicts a ready process of the least recently used shape, if that shape was used less
+    /// recently than the one that lacks a process.
     fn evict_for(&mut self, lacking: usize) -> Option<T> {
         let used = self.shapes[lacking].last_used;
         let oldest = (self.shapes.iter_mut())
@@ -323,7 +323,7 @@ impl<T, S> ShapeState<T, S> {
             self.extra += 1;
             self.extra_changed = now;
         }
-        // The caller starts a process for this miss; the pool's own start waits for that.
+        // The caller starts a process for this miss; the pool's own start must not compete with it.
         self.not_before = self.not_before.max(now + REFILL_DELAY);
     }
 

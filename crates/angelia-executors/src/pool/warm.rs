@@ -7,8 +7,8 @@
 //!           └─► hit: at once · wait: for one that is starting · miss: the caller starts one
 //! ```
 //!
-//! A shape gets its first process when it is declared or used; every burst of misses adds one, and
-//! quiet time removes them again. A program that dies at its start is retried with exponential
+//! A shape gets its first process when it is declared or used. Every burst of misses adds one, and
+//! quiet time removes them again. A program that dies at startup is retried with exponential
 //! backoff, never in a tight loop.
 
 use std::{
@@ -30,7 +30,7 @@ use tokio::{
 
 use super::state::{PoolAction, PoolState, PoolTakeResult};
 
-/// Starting a program takes most of a processor, so only a few start at once.
+/// Starting a program takes most of a CPU core, so only a few start at once.
 const WORKERS: usize = 2;
 
 const PRUNE_INTERVAL: Duration = Duration::from_secs(30);
@@ -88,8 +88,8 @@ impl<T: WarmProcess> WarmPool<T> {
         self.0.changed.notify_waiters();
     }
 
-    /// Takes a process of this shape, if one is ready or starting. On `None` the caller must start
-    /// one. In both cases `count` processes are kept ready for a while.
+    /// Takes a process of this shape if one is ready or starting. If this returns `None`, the
+    /// caller must start one. In both cases, `count` processes are kept ready for a while.
     pub async fn take(
         &self,
         shape: &LaunchFingerprint,

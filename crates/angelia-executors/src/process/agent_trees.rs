@@ -1,5 +1,5 @@
-//! The agents of this process in the process table: each with everything it has started, and the
-//! memory that they use.
+//! The agents that this process has started, as seen in the process table: each agent with its
+//! descendants and the memory that they use.
 
 use std::collections::HashMap;
 
@@ -10,20 +10,20 @@ use super::{
     os::{self, ProcessRow},
 };
 
-/// A process of an agent, with its descendants.
+/// An agent's process with its descendants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentTree {
     pub mark: ProcessMark,
     pub pid: u32,
-    /// The name of its program.
+    /// The name of the root process's program.
     pub program: String,
     /// The number of processes in the tree.
     pub processes: usize,
-    /// The resident memory of all of them, as `ps` shows it.
+    /// The resident memory of the whole tree, as `ps` shows it.
     pub rss_bytes: u64,
 }
 
-/// Lists the agents that this process has started for a home, by reading the process table.
+/// Lists the agents that this process has started for a home, from the process table.
 pub fn agent_trees(home: &HomeId) -> Vec<AgentTree> {
     let rows = os::list_processes();
     let mut children: HashMap<Pid, Vec<&ProcessRow>> = HashMap::new();

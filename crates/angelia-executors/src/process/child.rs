@@ -1,8 +1,8 @@
 //! A running child process and its process group.
 //!
-//! The child is not reaped before the last signal has been sent. As long as it is running or a
-//! zombie, the kernel reuses neither its pid nor its group id, so a signal to the group cannot hit
-//! an unrelated process. Its exit is therefore only observed (`WNOWAIT`), not reaped.
+//! The child is not reaped before the last signal has been sent. While it is running or a zombie,
+//! the kernel reuses neither its pid nor its group id, so a signal to the group cannot hit an
+//! unrelated process. Until then its exit is only observed (`WNOWAIT`).
 
 use std::{
     io,
@@ -57,7 +57,7 @@ enum ChildState {
     Reaped(ExitStatus),
 }
 
-/// The wait status reported when other code has reaped the child, which should not happen.
+/// The wait status to report if other code has reaped the child, which should not happen.
 const UNKNOWN_STATUS: i32 = 255 << 8;
 
 impl Child {
@@ -102,8 +102,7 @@ impl Child {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// Returns the start time. Together with the pid it identifies the process, even when the pid
-    /// has been reused.
+    /// Returns the start time. Pid and start time identify the process even if the pid is reused.
     pub fn start_time(&self) -> Option<StartTime> {
         self.start
     }
@@ -112,12 +111,12 @@ impl Child {
         &self.mark
     }
 
-    /// Returns the end of the child's stderr; the handle stays valid after the child has exited.
+    /// Returns the tail of the child's stderr. The handle stays valid after the child has exited.
     pub fn stderr(&self) -> StderrTail {
         self.stderr.clone()
     }
 
-    /// Returns the exit status if the child has exited. (Code 255 if other code reaped the child.)
+    /// Returns the exit status if the child has exited; code 255 if other code reaped the child.
     pub fn try_exit_status(&mut self) -> Option<ExitStatus> {
         if let ChildState::Running = self.state {
             let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -153,7 +152,7 @@ impl Child {
     pub(super) fn signal_group(&mut self, signal: Signal) {
         self.try_exit_status();
         if !matches!(self.state, ChildState::Reaped(_)) {
-            // The only error is that the group has no processes left, which is fine.
+            // The only possible error is that the group has no processes left, which is fine.
             _ = kill_process_group(self.pid, signal);
         }
     }
@@ -163,12 +162,12 @@ impl Child {
         while self.readers.join_next().await.is_some() {}
     }
 
-    /// Stops reading stderr, because a surviving descendant may hold it open.
+    /// Stops reading stderr, which a surviving descendant may hold open.
     pub(super) fn abandon_stderr(&mut self) {
         self.readers.abort_all();
     }
 
-    /// Reaps the zombie and frees its pid. This must be the last operation on a child.
+    /// Reaps the zombie, which frees its pid. This must be the last operation on a child.
     pub(super) fn reap(&mut self) -> Option<ExitStatus> {
         let status = self.try_exit_status()?;
         if let ChildState::Exited(_) = self.state {

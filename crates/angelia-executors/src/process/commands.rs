@@ -1,5 +1,5 @@
-//! Runs the programs that rules and hooks name. They are the owner's own programs and get the
-//! owner's whole environment. Like every other child they have a time limit, and the processes
+//! Runs the programs that rules and hooks name. These are the owner's own programs and get the
+//! owner's whole environment. Like every other child they have a time limit, and the processes that
 //! they start do not outlive them.
 
 use std::{
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::ExecutorHost;
 
-/// The maximum length of an argument or variable; Linux limits it to 128 KiB including the name.
+/// The maximum length of an argument or variable. Linux allows 128 KiB, including the name.
 const MAX_VALUE_BYTES: usize = 120_000;
 
 /// Runs the owner's programs as children of this process.
@@ -104,7 +104,7 @@ impl CommandRunner for ShellCommands {
     }
 }
 
-/// Returns a path whose `~` is the owner's home.
+/// Expands a leading `~/` to the owner's home.
 pub(super) fn expand_home(host: &ExecutorHost, path: &str) -> PathBuf {
     match path.strip_prefix("~/") {
         Some(below) => host.user_home.join(below),

@@ -1,13 +1,14 @@
-//! Limits the files that a child may open, with Landlock.
+//! Restricts the files that a child may open, using Landlock.
 //!
-//! A process can restrict only itself, so the child is started through our own program with the
-//! hidden subcommand (job [`JOB`]): it restricts itself and then becomes the child's program.
+//! A process can only restrict itself, so the child is started through our own program with the
+//! hidden subcommand (job [`JOB`]), which restricts itself and then executes the child's program.
 //!
-//! An agent in model mode is confined as well as the kernel can ([`Confinement::apply`]). A command
-//! of a model is confined completely or not started ([`Confinement::enforce`]): it also loses all
-//! capabilities, TCP unless it is allowed, and, on kernels that can do so, signals and abstract
-//! sockets to processes outside. A parent with the mark stays above it ([`super::marked_parent`]),
-//! outside of the limits, so that the command can neither reach it nor read about it.
+//! An agent in model mode is confined as tightly as the kernel allows ([`Confinement::apply`]). A
+//! model's command is confined completely or not started at all ([`Confinement::enforce`]). It also
+//! loses all capabilities, TCP unless allowed, and, on kernels that support it, signals and
+//! abstract sockets to outside processes. A parent process that carries the mark
+//! ([`super::marked_parent`]) stays outside the confinement, so that the command can neither reach
+//! it nor read its `/proc` entries.
 
 use std::{
     ffi::OsString,
@@ -33,7 +34,7 @@ const ENFORCE_FLAG: &str = "--enforce";
 const TCP_FLAG: &str = "--tcp";
 const END_OF_FLAGS: &str = "--";
 
-/// The folders of the system that any program needs: code, certificates, name resolution.
+/// The system folders that any program needs: code, certificates, name resolution.
 const SYSTEM_FOLDERS: [&str; 19] = [
     "/usr",
     "/bin",
@@ -59,8 +60,7 @@ const SYSTEM_FOLDERS: [&str; 19] = [
 const PROCESSES: &str = "/proc";
 const DEVICES: &str = "/dev";
 
-/// The parts of `/proc` that tell about the machine or the command itself, but not about other
-/// processes.
+/// The parts of `/proc` that describe the machine or the command itself, but no other process.
 const HARMLESS_PROCESS_FILES: [&str; 9] = [
     "/proc/self",
     "/proc/cpuinfo",
@@ -73,7 +73,7 @@ const HARMLESS_PROCESS_FILES: [&str; 9] = [
     "/proc/version",
 ];
 
-/// The devices of any program; a disk is none of them.
+/// The devices that any program may use. Disks are not among them.
 const HARMLESS_DEVICES: [&str; 10] = [
     "/dev/null",
     "/dev/zero",
@@ -93,24 +93,24 @@ const HARMLESS_DEVICES: [&str; 10] = [
 pub struct Confinement {
     pub(super) read: Vec<PathBuf>,
     pub(super) write: Vec<PathBuf>,
-    /// All of it must hold, or the child is not started.
+    /// If set, the child is started only if all restrictions can be enforced.
     pub(super) enforced: bool,
     pub(super) tcp: bool,
 }
 
-/// The abilities of Landlock on this system.
+/// What Landlock can restrict on this system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LandlockSupport {
-    /// It limits the files that a process opens, changes and truncates (Linux 6.2).
+    /// Opening, changing and truncating files (Linux 6.2).
     pub files: bool,
-    /// It refuses TCP connections (Linux 6.7).
+    /// TCP connections (Linux 6.7).
     pub tcp: bool,
-    /// It refuses signals and abstract sockets to processes outside (Linux 6.12).
+    /// Signals and abstract sockets to outside processes (Linux 6.12).
     pub scopes: bool,
 }
 
 impl Confinement {
-    /// Allows the system's folders, without those that contain `home`.
+    /// Allows the system folders, except those that contain `home`.
     pub fn outside_home(home: &Path) -> Self {
         let folders = SYSTEM_FOLDERS.iter().map(PathBuf::from);
         Self {
@@ -124,8 +124,9 @@ impl Confinement {
         }
     }
 
-    /// For commands of a model: allows the system's folders without those that contain a hidden
-    /// folder, harmless devices, and nothing of other processes. TCP is refused unless `tcp`.
+    /// Returns the confinement of a model's commands: allows the system folders except those that
+    /// contain a hidden folder, and harmless devices. Reveals nothing about other processes.
+    /// Refuses TCP unless `tcp` is set.
     pub fn for_commands(hidden: &[&Path], tcp: bool) -> Self {
         let folders = SYSTEM_FOLDERS.iter().chain(&HARMLESS_PROCESS_FILES).map(PathBuf::from);
         let is_open = |folder: &PathBuf| !hidden.iter().any(|path| path.starts_with(folder));
@@ -141,14 +142,14 @@ impl Confinement {
         self.read.push(path.into());
     }
 
-    /// Allows to read, write, create and remove files.
+    /// Allows reading, writing, creating and removing files.
     pub fn allow_write(&mut self, path: impl Into<PathBuf>) {
         self.write.push(path.into());
     }
 
-    /// Returns the launch of the same child through `helper`, our own program. The child may also
-    /// read the folder of its program. Returns the launch unchanged on systems without Landlock, and
-    /// for a script, whose interpreter may be anywhere.
+    /// Returns a launch of the same child through `helper`, our own program. The child may also
+    /// read the folder of its program. Returns the launch unchanged on systems without Landlock,
+    /// and for a script, whose interpreter may be anywhere.
     pub fn apply(mut self, helper: &Path, launch: ProcessLaunch) -> ProcessLaunch {
         let program = launch.program.canonicalize().ok();
         let program = program.filter(|program| cfg!(target_os = "linux") && is_native(program));
@@ -159,8 +160,8 @@ impl Confinement {
         self.through(helper, launch)
     }
 
-    /// Returns the launch of the same child through `helper`, our own program, which starts it only
-    /// if all limits hold. A parent that keeps the mark stays above it.
+    /// Returns a launch of the same child through `helper`, our own program, which starts the child
+    /// only if all restrictions hold. A parent that carries the mark stays above it.
     pub fn enforce(mut self, helper: &Path, launch: ProcessLaunch) -> ProcessLaunch {
         self.enforced = true;
         marked_parent::attend(helper, self.through(helper, launch))
@@ -181,7 +182,7 @@ impl Confinement {
     }
 }
 
-/// The main function of the job; `args` are those after its name. Returns only on failure.
+/// Runs the job. `args` are the arguments after its name. Returns only on failure.
 #[expect(clippy::disallowed_methods, reason = "this replaces the process, it starts no child")]
 pub(super) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let problem = match parse(args) {
@@ -194,7 +195,7 @@ pub(super) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             },
         },
     };
-    // If stderr is closed, the problem cannot be reported.
+    // If stderr is closed, there is no way to report the problem.
     let _closed = writeln!(io::stderr(), "angelia {JOB}: {problem}");
     CANNOT_EXECUTE.into()
 }
@@ -234,7 +235,7 @@ fn restrict_self(confinement: &Confinement) -> io::Result<()> {
 #[cfg(target_os = "linux")]
 pub use super::landlock_rules::landlock_support;
 
-/// Reports the abilities of Landlock on this system.
+/// Reports what Landlock can restrict on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn landlock_support() -> LandlockSupport {
     LandlockSupport::default()

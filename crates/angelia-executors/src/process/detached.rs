@@ -1,5 +1,5 @@
-//! Starting a daemon that outlives the command that starts it. The daemon has no terminal and no
-//! mark, and reports with one word on stdout that it is ready.
+//! Starts a daemon that outlives the command that starts it. The daemon has no terminal and carries
+//! no agent's mark. When it is ready, it prints one word to stdout.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -47,13 +47,13 @@ pub fn start_daemon<'a>(
     Ok(DaemonStart::Ready(said.trim().to_owned()))
 }
 
-/// Called by the daemon: leaves the terminal and the process group of the command that started it.
+/// Leaves the terminal and the process group of the command that started us. Called by the daemon.
 pub fn detach_from_terminal() {
-    // Fails for a group leader, which has no other group to leave.
+    // Fails for a group leader, which is not in the command's group anyway.
     let _leader = rustix::process::setsid();
 }
 
-/// Called by the daemon: prints the word and closes stdout.
+/// Prints the word and closes stdout. Called by the daemon.
 pub fn report_ready(word: &str) -> io::Result<()> {
     use std::io::Write as _;
     let mut stdout = io::stdout().lock();

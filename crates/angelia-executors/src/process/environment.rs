@@ -1,7 +1,8 @@
 //! The child's environment, built from an allow-list. Pure: our own environment is passed in.
 //!
-//! Variables that are not listed are withheld. This keeps a stray API key from billing the wrong
-//! account, and keeps the variables of an agent that started us from confusing the agent we start.
+//! Variables that are not on the list are withheld. This keeps a stray API key from billing the
+//! wrong account, and keeps the variables of an agent that started us from confusing the agent that
+//! we start.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +14,7 @@ use std::{
 
 use super::mark::{self, ProcessMark};
 
-/// A pattern of variable names to let through. Names are case-sensitive.
+/// A pattern for the names of variables to let through. Names are case-sensitive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvPattern {
     Name(String),
@@ -21,7 +22,7 @@ pub enum EnvPattern {
     Prefix(String),
 }
 
-/// The reason why an environment cannot be built.
+/// Why an environment cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     #[error(
@@ -29,7 +30,7 @@ pub enum EnvironmentError {
     )]
     Pattern(String),
     #[error(
-        "`env: {0:?}` cannot be set; a name is not empty and has no `=`, and nothing has a NUL byte"
+        "`env: {0:?}` cannot be set; names need text without `=`, and NUL bytes are not allowed"
     )]
     Variable(String),
 }
@@ -91,7 +92,7 @@ pub struct EnvironmentAdditions<'a> {
     pub pass: &'a [EnvPattern],
     /// `env`: set in the child; overrides variables that are passed through.
     pub set: &'a BTreeMap<String, String>,
-    /// `HOME` when our own environment has none: without it, agents use the passwd entry.
+    /// `HOME` if our own environment has none. Without it, agents fall back to the passwd entry.
     pub home: &'a Path,
 }
 

@@ -1,4 +1,5 @@
-//! Starts a program of the owner that takes over the terminal for a while: a pager, or an editor.
+//! Starts one of the owner's programs that takes over the terminal for a while, such as a pager or
+//! an editor.
 
 use std::{
     ffi::OsStr,
@@ -6,14 +7,14 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-/// Starts the program with a pipe as its stdin. It has our environment and our terminal, and is no
-/// agent: its caller waits for its end.
+/// Starts the program with a pipe as its stdin. It shares our environment and our terminal. It is
+/// not an agent: the caller waits for it to end.
 #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
 pub fn start_foreground(program: &OsStr, arguments: &[&str]) -> io::Result<Child> {
     Command::new(program).args(arguments).stdin(Stdio::piped()).spawn()
 }
 
-/// Runs a program that reads what the person types, to its end.
+/// Runs a program that reads from the terminal, and waits for it to end.
 #[expect(clippy::disallowed_methods, reason = "this module starts processes")]
 pub fn run_interactive(program: &OsStr, arguments: &[&OsStr]) -> io::Result<ExitStatus> {
     Command::new(program).args(arguments).status()

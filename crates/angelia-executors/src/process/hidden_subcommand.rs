@@ -1,5 +1,5 @@
-//! The hidden subcommand under which Angelia executes itself again, for work that must happen in
-//! another process. The first argument names the job.
+//! The hidden subcommand with which Angelia executes itself for work that must happen in another
+//! process. The first argument names the job.
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -8,7 +8,7 @@ use super::{confinement, marked_parent, owner_watch};
 /// The hidden subcommand.
 pub const NAME: &str = "__process";
 
-/// Runs the job of a helper process; called before anything else is initialised, so that a helper
+/// Runs the job of a helper process. Called before anything else is initialised, so that the helper
 /// starts fast and stays small.
 pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let job = args.next().unwrap_or_default();

@@ -13,13 +13,13 @@ use rustix::thread::{
 
 use super::confinement::{Confinement, LandlockSupport};
 
-/// Without the third version, a program could still empty files that it cannot open.
+/// Before ABI version 3, a program could still truncate files that it cannot open.
 const FILES: ABI = ABI::V3;
 const TCP: ABI = ABI::V4;
-/// The abilities of newer kernels are used where they exist.
+/// Newer restrictions are applied where the kernel supports them.
 const NEWEST: ABI = ABI::V6;
 
-/// Reports the abilities of Landlock on this system. Restricts nothing.
+/// Reports what Landlock can restrict on this system. Restricts nothing.
 pub fn landlock_support() -> LandlockSupport {
     let files = required_rules(true).and_then(Ruleset::create).is_ok();
     let tcp = required_rules(false).and_then(Ruleset::create).is_ok();
@@ -30,7 +30,7 @@ pub fn landlock_support() -> LandlockSupport {
     LandlockSupport { files, tcp, scopes: scopes.is_ok() }
 }
 
-/// The rules without which a command is not started.
+/// Returns the rules without which a command is not started.
 fn required_rules(tcp_allowed: bool) -> Result<Ruleset, RulesetError> {
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -46,7 +46,7 @@ pub(super) fn restrict_self(confinement: &Confinement) -> io::Result<()> {
     Ok(())
 }
 
-/// Paths that do not exist are left out.
+/// Restricts this process. Ignores paths that do not exist.
 fn restrict(confinement: &Confinement) -> Result<RulesetStatus, RulesetError> {
     let rules = if confinement.enforced {
         required_rules(confinement.tcp)?
@@ -63,8 +63,8 @@ fn restrict(confinement: &Confinement) -> Result<RulesetStatus, RulesetError> {
     Ok(rules.restrict_self()?.ruleset)
 }
 
-/// Gives up root's privileges beyond those of other users. Together with "no new privileges", which
-/// Landlock sets, no executed program gets them back.
+/// Gives up root's extra privileges. With "no new privileges", which Landlock sets, no program
+/// executed later can regain them.
 pub(super) fn drop_capabilities() -> io::Result<()> {
     // Only root can change the bounding set, and only old kernels have no ambient set.
     for capability in CapabilitySet::all().iter() {

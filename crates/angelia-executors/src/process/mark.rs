@@ -1,27 +1,26 @@
-//! The mark: an environment variable that every process of an agent carries and by which a sweep
-//! finds it.
+//! The mark: an environment variable by which a sweep finds every process of an agent.
 //!
-//! `ANGELIA_AGENT=<home id>:<owner id>:<agent id>` is inherited by every process that the agent
-//! starts, even by a tool's grandchild in a session of its own, and the kernel still shows it after
-//! all processes in between have exited.
+//! Every process that the agent starts inherits `ANGELIA_AGENT=<home id>:<owner id>:<agent id>`,
+//! even a tool's grandchild in a session of its own. The kernel still shows the variable after all
+//! processes in between have exited.
 
 use std::{fmt, str::FromStr};
 
 /// The variable that carries the mark.
 pub const MARK_VARIABLE: &str = "ANGELIA_AGENT";
 
-/// The value of the variable in a process that must outlive the agent that happened to start it (a
-/// daemon). A sweep skips such a process and its descendants. Removing the variable would not be
-/// enough: the parent may still be an agent's shell, and descendants are swept.
+/// The value of the variable in a process (a daemon) that must outlive the agent that happened to
+/// start it. A sweep skips such a process and its descendants. Removing the variable would not be
+/// enough: the parent may still be an agent's shell, whose descendants are swept.
 pub const RELEASED_MARK: &str = "released";
 
-/// The prefix of the agent id in the mark of a hook or of a rule's command. These are programs of
-/// the owner, so a search for an agent's process ignores their marks.
+/// The prefix of the agent id in the mark of a hook or a rule's command. These are the owner's
+/// programs, so a search for an agent's process ignores their marks.
 pub const COMMAND_PREFIX: &str = "command-";
 
 const LONGEST_ID: usize = 64;
 
-/// The reason why a string is not a valid mark or part of a mark.
+/// Why a string is not a valid mark or part of a mark.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MarkError {
     #[error("`{0}` cannot be part of a process mark; use 1 to 64 letters, digits, `-`, `_` or `.`")]
@@ -62,8 +61,8 @@ id! {
     HomeId
 }
 id! {
-    /// Identifies one run of an angelia process. It is new at every start, so that the id of a dead
-    /// owner is never alive again.
+    /// Identifies one run of an angelia process. Every start has a new id, so a dead owner's id
+    /// never becomes alive again.
     OwnerId
 }
 id! {
@@ -80,8 +79,8 @@ pub struct ProcessMark {
 }
 
 impl ProcessMark {
-    /// Returns the variable's name and value, for environments that are not inherited (an MCP
-    /// server's `env`).
+    /// Returns the variable's name and value, for environments that are not inherited, such as an
+    /// MCP server's `env`.
     pub fn env_variable(&self) -> (&'static str, String) {
         (MARK_VARIABLE, self.to_string())
     }

@@ -1,10 +1,11 @@
-//! A parent for the commands that we start for an agent: our own program, which carries the mark and
-//! stays until the command has ended.
+//! A parent process for the commands that we start for an agent: our own program, which carries the
+//! mark and stays until the command has ended.
 //!
-//! A process that asks something of us is an agent's if one of its ancestors has a mark
-//! (`docs/design/0014-local-identities.md`). A command of an agent's own process has that process
-//! above it. A command that we start has only us, and it can drop the mark together with the process
-//! that carries it (`exec env -u ANGELIA_AGENT …`), so that nothing would tell it from the owner's own.
+//! We treat a process that makes a request as an agent's if one of its ancestors has a mark
+//! (`docs/design/0014-local-identities.md`). A command that an agent starts itself has the agent as
+//! an ancestor. A command that we start has only us, and it can drop the mark by replacing its own
+//! process (`exec env -u ANGELIA_AGENT …`). Nothing would then distinguish it from the owner's own
+//! commands.
 
 use std::{
     ffi::OsString,
@@ -18,16 +19,16 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use super::{hidden_subcommand, spawn::ProcessLaunch};
 
-/// The job that runs a program below its own process.
+/// The job that runs a program as a child of its own process.
 pub(super) const JOB: &str = "attend";
 
-/// The exit code of a shell that finds a program and cannot execute it.
+/// The exit code with which a shell reports a program that it found but could not execute.
 pub(super) const CANNOT_EXECUTE: u8 = 126;
 
-/// Added to the number of the signal that ended a program, as shells do.
+/// Added to the number of the signal that ended a program, as in shells.
 const SIGNAL_EXIT_BASE: i32 = 128;
 
-/// Returns the launch of the same command below `helper`, our own program.
+/// Returns a launch of the same command as a child of `helper`, our own program.
 pub fn attend(helper: &Path, launch: ProcessLaunch) -> ProcessLaunch {
     let mut args: Vec<OsString> = vec![hidden_subcommand::NAME.into(), JOB.into()];
     args.push(launch.program.into());
@@ -35,22 +36,22 @@ pub fn attend(helper: &Path, launch: ProcessLaunch) -> ProcessLaunch {
     ProcessLaunch { program: helper.to_owned(), args, ..launch }
 }
 
-/// The main function of the job; `args` are the program and its arguments. Returns only on failure.
+/// Runs the job. `args` are the program and its arguments. Returns only on failure.
 pub(super) fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let command: Vec<OsString> = args.into_iter().collect();
     let problem = run_and_exit(&command);
-    // Nothing can be done if stderr is closed.
+    // If stderr is closed, there is no way to report the problem.
     let _closed = writeln!(io::stderr(), "angelia {JOB}: {problem}");
     CANNOT_EXECUTE.into()
 }
 
-/// Runs a program below this process and ends like it. Returns why it could not be started.
+/// Runs a program as a child and ends the way it ended. Returns only if it could not be started.
 #[expect(clippy::disallowed_methods, reason = "this is one of the places where processes are born")]
 fn run_and_exit(command: &[OsString]) -> io::Error {
     let Some((program, args)) = command.split_first() else {
         return io::Error::other("no program is named");
     };
-    // In the same group, so that a signal to the group reaches both.
+    // The child stays in our process group, so that a signal to the group reaches both.
     match std::process::Command::new(program).args(args).status() {
         Ok(status) => end_like(status),
         Err(error) => error,
@@ -60,8 +61,8 @@ fn run_and_exit(command: &[OsString]) -> io::Error {
 fn end_like(status: ExitStatus) -> ! {
     let signal = status.signal();
     if let Some(signal) = signal.and_then(Signal::from_named_raw) {
-        // The starter of this process sees the same end. A signal that does not end this process is
-        // told by the exit code.
+        // Whoever started this process then sees the same end. If the signal does not end this
+        // process, the exit code reports it.
         let _not_ended = kill_process(getpid(), signal);
     }
     let code = status.code().or(signal.map(|signal| SIGNAL_EXIT_BASE + signal));

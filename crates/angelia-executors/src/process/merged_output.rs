@@ -1,4 +1,4 @@
-//! A program whose stdout and stderr are one stream, in the order in which it writes.
+//! A program whose stdout and stderr are merged into one stream, in the order of its writes.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -17,8 +17,8 @@ pub(crate) fn merge_stderr(
     ("/bin/sh".into(), args)
 }
 
-/// Reads the output of a child until it exits (`None`) or `stop` is ready. The rest of the output is
-/// left to [`terminate`](super::terminate()).
+/// Reads a child's output until it exits (`None`) or `stop` completes. Leaves the rest of the
+/// output to [`terminate`](super::terminate()).
 pub(crate) async fn drain_until<T>(
     child: &mut Child,
     stop: impl Future<Output = T>,

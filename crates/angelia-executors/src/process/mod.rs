@@ -1,4 +1,4 @@
-//! Child processes: starting, watching and stopping them, and finding the ones left behind.
+//! Child processes: starts, watches and stops them, and finds the ones left behind.
 //!
 //! ```text
 //!  spawn ──► Child ──► caller's protocol interrupt ─┐
@@ -16,34 +16,33 @@
 //!            └─ dropped: SIGKILL to the group and to everything with its mark, at once
 //! ```
 //!
-//! No code here signals a remembered pid. The child itself is signalled only until it is reaped;
-//! every other process is signalled through a handle that was opened *before* its mark was read.
+//! No code here signals a remembered pid. The child itself is signalled only until it is reaped.
+//! Every other process is signalled through a handle that was opened *before* its mark was read.
 //!
 //! - [`mark`]: `ANGELIA_AGENT=<home>:<owner>:<agent>`, carried by everything an agent starts.
-//! - [`session_binding`]: the session for which the agent with a mark works.
+//! - [`session_binding`]: which session the agent with a given mark works for.
 //! - [`environment`]: the child's environment, built from an allow-list. Pure.
-//! - [`confinement`]: limits the files that a child may open; `landlock_rules`: the kernel's rules
-//!   for it.
-//! - [`mod@spawn`]: starts a child, or returns an error with advice on what to do.
+//! - [`confinement`]: restricts which files a child may open; `landlock_rules`: the kernel rules.
+//! - [`mod@spawn`]: starts a child, or returns an error that says what to do.
 //! - [`child`]: the child, its pipes and its group.
-//! - `merged_output`: stdout and stderr of a child as one stream.
-//! - [`stderr`]: the end of the child's stderr.
+//! - `merged_output`: a child's stdout and stderr as one stream.
+//! - [`stderr`]: the tail of a child's stderr.
 //! - [`mod@terminate`]: the stop sequence above.
 //! - [`sweep`]: ends processes that were left behind, at close and at the next start.
 //! - [`owner_watch`]: a process that ends the agents of an owner that was killed;
-//!   [`hidden_subcommand`]: starts it.
+//!   [`hidden_subcommand`]: runs it.
 //! - [`marked_parent`]: a parent that keeps the mark above a command that we start for an agent.
-//! - [`release`]: re-executes a daemon: one that an agent started, so that no sweep takes it for a part
-//!   of that agent, and one that restarts.
+//! - [`release`]: re-executes a daemon, either to detach it from the agent that started it, so that
+//!   no sweep ends it, or to restart it.
 //! - [`foreground`]: starts a program that takes over the terminal for a while.
 //! - [`detached`]: starts a daemon that outlives the command that starts it.
 //! - [`agent_trees`]: the agents of this process and the memory that they use.
 //! - [`mod@run_to_end`]: runs one short command, for probes; [`commands`]: runs the commands of the
-//!   owner's rules; `running_program`: a program of the owner that runs beside us.
-//! - [`system_tool`]: runs a tool of the system, such as `systemctl`.
-//! - `os/`: the parts that differ by system: process table, marks, handles. Linux uses `/proc` and
-//!   pidfds. macOS shows no environments, so there a ledger of pids and start times replaces the
-//!   marks; that file is untested on a real macOS.
+//!   owner's rules; `running_program`: one of the owner's programs that runs alongside us.
+//! - [`system_tool`]: runs a system tool, such as `systemctl`.
+//! - `os/`: the parts that depend on the system: process table, marks, handles. Linux uses `/proc`
+//!   and pidfds. macOS shows no environments, so a ledger of pids and start times replaces the
+//!   marks there; that code is untested on a real macOS.
 
 pub mod agent_trees;
 pub mod child;

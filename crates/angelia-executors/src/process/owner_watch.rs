@@ -1,10 +1,10 @@
 //! A watcher process that outlives its owner (this process) just long enough to end the owner's
-//! agents and everything they started, in case the owner was killed and could not.
+//! agents and everything they started, in case the owner was killed and could not do so itself.
 //!
-//! The watcher blocks on a pipe whose other end only the owner has, so it wakes at the owner's
-//! death, however that came. It finds the processes by their mark. A signal at the death of the
-//! parent (`PR_SET_PDEATHSIG`) would reach only the agent itself, not the shells and servers that
-//! its tools have started.
+//! The watcher blocks on a pipe whose other end only the owner holds, so it wakes when the owner
+//! dies for whatever reason. It finds the processes by their mark. A parent-death signal
+//! (`PR_SET_PDEATHSIG`) would reach only the agent itself, not the shells and servers that its
+//! tools have started.
 
 use std::{
     ffi::OsString,
@@ -23,17 +23,17 @@ use super::{
     sweep,
 };
 
-/// The name of the job among those of [`hidden_subcommand`].
+/// The name of this job for [`hidden_subcommand`].
 pub(super) const JOB: &str = "watch-owner";
 
-/// The time that the processes of a dead owner have to end by themselves.
+/// How long the processes of a dead owner have to exit after SIGTERM.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// The pause before the second sweep: a process that was being started when the owner died has no
-/// mark before it has executed its program.
+/// The pause before the second sweep. A process that was being started when the owner died has no
+/// mark until it has executed its program.
 const SECOND_LOOK: Duration = Duration::from_secs(1);
 
-/// The owner's side of its watcher. Keep it as long as agents may run: dropping it ends them.
+/// The owner's handle to its watcher. Keep it while agents may run: dropping it ends them.
 #[derive(Debug)]
 pub struct OwnerWatch {
     watcher: Child,
@@ -41,7 +41,7 @@ pub struct OwnerWatch {
 }
 
 impl OwnerWatch {
-    /// Starts the watcher of this process. `program` is this program itself.
+    /// Starts the watcher of this process. `program` is our own program.
     #[expect(
         clippy::disallowed_methods,
         reason = "this is one of the places where processes are born"
@@ -59,7 +59,7 @@ impl OwnerWatch {
             .arg(ledger)
             .current_dir("/")
             .env_clear()
-            // If an agent has started us, its end must not end the watcher before its work is done.
+            // If an agent started us, its end must not end the watcher before its work is done.
             .env(MARK_VARIABLE, RELEASED_MARK)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -67,21 +67,21 @@ impl OwnerWatch {
             .spawn()?;
         let pipe = watcher.stdin.take();
         let pipe = pipe.ok_or_else(|| io::Error::other("the watcher has no pipe"))?;
-        // Usually never waited for: it lives longer than this process.
+        // Usually never waited for, because the watcher outlives this process.
         Ok(Self { watcher, _pipe: pipe })
     }
 
-    /// Ends the watcher: no agent runs any more, and this process goes on with another program, which
-    /// would not wait for it.
+    /// Ends the watcher. Called when no agent runs any more and this process is about to execute
+    /// another program, which would not wait for the watcher.
     pub fn dismiss(mut self) {
         let _gone = self.watcher.kill();
         let _gone = self.watcher.wait();
     }
 }
 
-/// The watcher process.
+/// Runs the watcher process.
 pub(super) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
-    // Out of the owner's process group, whose signals are not for the watcher.
+    // Leave the owner's process group, whose signals are not meant for the watcher.
     let _leader = rustix::process::setsid();
     let mut id = || args.next()?.into_string().ok();
     let home = id().and_then(|id| HomeId::new(&id).ok());
@@ -96,7 +96,7 @@ pub(super) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Blocks until every other end of stdin is closed. No process writes to it.
+/// Blocks until the other end of stdin is closed everywhere. Nobody writes to it.
 fn wait_for_end_of_input() {
     let mut byte = [0; 1];
     loop {

@@ -1,6 +1,6 @@
-//! Replacing a daemon's program in its process. A daemon that an agent has started re-executes itself
-//! without the agent's mark, in a session of its own; otherwise it would be swept with the agent. A
-//! daemon that restarts passes its listener on.
+//! Replaces the program of a daemon's process. A daemon that an agent has started re-executes
+//! itself in a session of its own and without the agent's mark; otherwise it would be swept with
+//! the agent. A daemon that restarts passes its listener on.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -13,7 +13,7 @@ use std::{
 
 use super::mark::{MARK_VARIABLE, RELEASED_MARK};
 
-/// Replaces this process with the same program, in this environment but with the mark released.
+/// Replaces this process with the given program in the given environment, with its mark released.
 /// Returns only on failure.
 #[expect(clippy::disallowed_methods, reason = "this replaces the process, it starts no child")]
 pub fn reexec_released<'a>(

@@ -1,4 +1,4 @@
-//! Runs one short command to its end: `<agent> --version`, `<agent> auth status`, a rule's command.
+//! Runs one short command to completion, such as `<agent> --version` or a rule's command.
 
 use std::{process::ExitStatus, time::Duration};
 
@@ -19,7 +19,7 @@ pub struct ProcessOutput {
     pub status: Option<ExitStatus>,
     pub stdout: Vec<u8>,
     pub stderr: StderrTail,
-    /// The command did not exit by itself within the limit.
+    /// The command did not exit on its own within the limit.
     pub timed_out: bool,
     /// Stdout was longer than the limit.
     pub truncated: bool,
@@ -31,7 +31,7 @@ impl ProcessOutput {
     }
 }
 
-/// Runs a command with empty stdin; after `limit` it is terminated like every other child.
+/// Runs a command with empty stdin. After `limit`, it is terminated like every other child.
 pub async fn run_to_end(
     launch: &ProcessLaunch,
     limit: Duration,
@@ -39,7 +39,7 @@ pub async fn run_to_end(
     run_with_input(launch, &[], limit).await
 }
 
-/// Runs a command with `input` on stdin; after `limit` it is terminated.
+/// Runs a command with `input` on stdin. After `limit`, it is terminated.
 pub async fn run_with_input(
     launch: &ProcessLaunch,
     input: &[u8],
@@ -51,8 +51,8 @@ pub async fn run_with_input(
     let mut stdout = Vec::new();
     let mut truncated = false;
 
-    // The first stop stage waits for the exit after stdin was closed. That is exactly how a command
-    // runs, so its timeout is the command's limit.
+    // The first stop stage waits for the exit after stdin was closed. A command runs exactly like
+    // that, so the timeout of that stage is the command's limit.
     let ladder = StopTimeouts {
         after_eof: limit,
         after_term: Duration::from_millis(500),

@@ -1,5 +1,6 @@
-//! A program of the owner that runs beside us and speaks by lines, such as an adapter of a chat platform. It
-//! has the mark of a command, not of an agent, and a cleared environment.
+//! One of the owner's programs that runs alongside us and communicates in lines, such as a chat
+//! platform's adapter. It carries the mark of a command, not of an agent, and gets a cleared
+//! environment.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -22,19 +23,19 @@ use super::{
 };
 use crate::{ExecutorHost, process_link::ProcessLink};
 
-/// The number of lines that wait on each side.
+/// The number of lines that can wait in each direction.
 const QUEUE_LENGTH: usize = 64;
 
-/// The bytes that wait for a program which does not read them.
+/// The number of bytes that can wait for a program that does not read them.
 const MAX_QUEUED_BYTES: usize = 1 << 20;
 
-/// The time that a program has to end after its input was closed, before it is killed.
+/// How long a program has to end after its input was closed, before it is killed.
 const STOP_GRACE: Duration = Duration::from_secs(4);
 
 /// How long the last lines wait for a reader after the program has ended.
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The lines of stderr that the log gets in a minute. A program that fails again and again must not fill the disk.
+/// Lines of stderr logged per minute. A program that keeps failing must not fill the disk.
 const LOGGED_LINES: u32 = 300;
 
 /// Starts a program.
@@ -42,7 +43,7 @@ pub(super) async fn start(
     host: &ExecutorHost,
     program: ProgramSpec,
 ) -> Result<RunningProgram, CommandStartError> {
-    // Whatever it prints, or says at its end, goes into the log.
+    // The program's stderr and exit message are logged, so redact the secrets in its environment.
     host.redactor.add(program.env.iter().map(|(_, value)| value).filter(|one| may_be_secret(one)));
     let launch = prepare(host, &program)?;
     let listener = || Some(log_lines(host, &program.name));
@@ -63,7 +64,7 @@ pub(super) async fn start(
             let _nobody = timeout(LAST_LINES_TIMEOUT, told).await;
         }
         link.close(STOP_GRACE).await;
-        // Only now does the other side see the end of the output.
+        // Drop the sender last: the output must not end for the other side before the program has.
         drop(lines_out);
     });
     Ok(RunningProgram { input, output })
@@ -94,8 +95,8 @@ fn prepare(host: &ExecutorHost, program: &ProgramSpec) -> Result<ProcessLaunch, 
     })
 }
 
-/// Passes lines on in both directions. Returns `true` if the program has ended its output by itself, `false` if
-/// it is no longer wanted.
+/// Passes lines on in both directions. Returns `true` if the program ended its output itself, and
+/// `false` if the program is no longer wanted.
 async fn exchange_lines(
     link: &mut ProcessLink,
     mut input: mpsc::Receiver<Vec<u8>>,
@@ -103,8 +104,8 @@ async fn exchange_lines(
     stop: &CancellationToken,
 ) -> bool {
     loop {
-        // A program that does not read its input must not make us keep it. (It need not answer either, so
-        // that the next line cannot wait for output.)
+        // Take no more input while the program does not read, so that the queue stays bounded. Do
+        // not wait for output before the next line either, because the program need not answer.
         let has_room = link.input.pending_bytes() < MAX_QUEUED_BYTES;
         let has_more = tokio::select! {
             () = stop.cancelled() => return false,
@@ -138,7 +139,7 @@ fn next_frame(framer: &mut Framer, has_more: bool) -> Option<ProgramOutput> {
     })
 }
 
-/// Writes the lines of a program's stderr to the log, without secrets.
+/// Writes a program's stderr to the log, with secrets redacted.
 fn log_lines(host: &ExecutorHost, name: &Arc<str>) -> LineListener {
     let (redactor, name) = (host.redactor.clone(), Arc::clone(name));
     let (mut begun, mut count) = (Instant::now(), 0);
@@ -150,7 +151,7 @@ fn log_lines(host: &ExecutorHost, name: &Arc<str>) -> LineListener {
         match count {
             ..=LOGGED_LINES => tracing::info!("{name}: {}", redactor.redact(line)),
             count if count == LOGGED_LINES + 1 => {
-                tracing::info!("{name}: (further lines of this minute are left out)");
+                tracing::info!("{name}: (further lines in this minute are skipped)");
             }
             _ => {}
         }

@@ -1,6 +1,6 @@
-//! The file that names the session for which an agent works, read by our own programs that the
-//! agent starts. Such a program inherits only the agent's mark: a warm agent was started before its
-//! session was known, so its environment cannot name the session. Therefore the session is written
+//! The file that names the session an agent works for. It is read by our own programs that the
+//! agent starts. Such a program inherits only the agent's mark: a warm agent is started before its
+//! session is known, so its environment cannot name the session. The session is therefore written
 //! to a file named after the mark as soon as it is known.
 
 use std::{
@@ -13,15 +13,15 @@ use angelia_core::model::SessionId;
 
 use super::mark::{OwnerId, ProcessMark};
 
-/// Separates owner id and agent id in a file name; neither id can contain it.
+/// Separates the owner id from the agent id in a file name; neither id can contain it.
 const SEPARATOR: char = ':';
 
-/// Records that the agent with a mark works for a session; removed when dropped.
+/// Records that the agent with a mark works for a session. Dropping it removes the record.
 #[derive(Debug)]
 pub(crate) struct SessionBinding(Option<PathBuf>);
 
 impl SessionBinding {
-    /// Writes the file. A failure is only logged: the agent still works, but it cannot delegate.
+    /// Writes the file. A failure is only logged: the agent still works but cannot delegate.
     pub(crate) fn new(folder: &Path, mark: &ProcessMark, session: SessionId) -> Self {
         let path = binding_path(folder, mark);
         match write_binding(folder, &path, session) {
@@ -61,7 +61,7 @@ pub fn read_session(folder: &Path, mark: &ProcessMark) -> Option<SessionId> {
     session.parse().ok()
 }
 
-/// Removes the files of owners that are no longer alive, because a killed owner leaves them.
+/// Removes the files of dead owners. An owner that is killed leaves its files behind.
 pub fn remove_stale_bindings(folder: &Path, is_alive: impl Fn(&OwnerId) -> bool) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for entry in entries {

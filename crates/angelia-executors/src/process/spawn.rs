@@ -1,4 +1,4 @@
-//! Starting a child with a cleared environment, its own process group, three pipes and the mark.
+//! Starts a child with a cleared environment, its own process group, three pipes and the mark.
 
 use std::{
     collections::BTreeMap,
@@ -17,11 +17,11 @@ use tokio::{process::Command, time::sleep};
 
 use super::{child::Child, mark::ProcessMark, stderr::LineListener};
 
-/// Limits the tries of an executable that is being replaced (`ETXTBSY`); about 1 s in all.
+/// How often to retry an executable that is being replaced (`ETXTBSY`); about 1 s in total.
 const MAX_BUSY_TRIES: u32 = 7;
 const INITIAL_BUSY_DELAY: Duration = Duration::from_millis(8);
 
-/// The complete description of a child to start: nothing else is inherited.
+/// The complete description of a child to start. Nothing else is inherited.
 #[derive(Clone)]
 pub struct ProcessLaunch {
     /// An absolute path, as found by the probe.
@@ -36,7 +36,7 @@ pub struct ProcessLaunch {
     pub ledger: PathBuf,
 }
 
-/// Omits possible secrets: the values of variables, and arguments, which may contain prompts.
+/// Omits possible secrets: the values of variables, and the arguments, which may contain prompts.
 impl fmt::Debug for ProcessLaunch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProcessLaunch")
@@ -49,7 +49,7 @@ impl fmt::Debug for ProcessLaunch {
     }
 }
 
-/// The reason why a child could not be started, with advice on what to do.
+/// Why a child could not be started, with advice on what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
     #[error("the program {} does not exist; install it, or set `binary` to its full path", .0.display())]
@@ -78,12 +78,12 @@ pub enum SpawnError {
     Other { program: PathBuf, cwd: PathBuf, source: io::Error },
 }
 
-/// Starts a child. It is supervised from the beginning: dropping it kills its group.
+/// Starts a child. It is supervised from the start: dropping it kills its group.
 pub async fn spawn(launch: &ProcessLaunch) -> Result<Child, SpawnError> {
     spawn_heard(launch, || None).await
 }
 
-/// Like [`spawn`]; the listener gets each line of the child's stderr.
+/// Like [`spawn`], but passes each line of the child's stderr to the listener.
 pub async fn spawn_heard(
     launch: &ProcessLaunch,
     listener: impl Fn() -> Option<LineListener>,
@@ -117,7 +117,7 @@ fn spawn_once(launch: &ProcessLaunch, listener: Option<LineListener>) -> io::Res
         .current_dir(&launch.cwd)
         .env_clear()
         .envs(&launch.env)
-        // The sweep depends on the mark, so it is set here, regardless of the caller's environment.
+        // The sweep depends on the mark, so set it whatever the caller's environment contains.
         .env(mark_name, mark_value)
         .process_group(0)
         .stdin(Stdio::piped())
@@ -127,8 +127,8 @@ fn spawn_once(launch: &ProcessLaunch, listener: Option<LineListener>) -> io::Res
     Child::supervise(child, deaths, launch, listener)
 }
 
-/// Checks the working directory before the start: a failed spawn reports "no such file" both for
-/// the program and for the directory.
+/// Checks the working directory before the start, because a failed spawn reports "no such file" for
+/// both the program and the directory.
 fn check_cwd(cwd: &Path) -> Result<(), SpawnError> {
     match cwd.metadata() {
         Ok(found) if !found.is_dir() => Err(SpawnError::CwdNotDirectory(cwd.to_owned())),

@@ -1,4 +1,4 @@
-//! The end of a child's stderr, bounded in size and without colours, for failures that quote it.
+//! The tail of a child's stderr, bounded in size and without colours, for failures that quote it.
 
 use std::{
     borrow::Cow,
@@ -13,18 +13,18 @@ const MAX_TAIL_BYTES: usize = 64 * 1024;
 const MAX_TAIL_LINES: usize = 200;
 const READ_BYTES: usize = 8 * 1024;
 
-/// The longest line that a listener gets.
+/// The longest line that is passed to a listener.
 const MAX_HEARD_BYTES: usize = 8 * 1024;
 
-/// The end of a child's stderr; cheap to clone, and readable after the child has exited.
+/// The tail of a child's stderr; cheap to clone, and readable after the child has exited.
 #[derive(Clone, Debug, Default)]
 pub struct StderrTail(Arc<Mutex<TailBuffer>>);
 
 impl StderrTail {
-    /// Returns at most the last 64 KiB and 200 lines, after applying the caller's redaction.
+    /// Returns at most the last 64 KiB and 200 lines, redacted by `redact`.
     pub fn tail(&self, redact: impl for<'a> FnOnce(&'a str) -> Cow<'a, str>) -> String {
         let text = self.0.lock().unwrap_or_else(PoisonError::into_inner).text();
-        // Before the redaction: a colour in the middle of a secret would hide it.
+        // Strip colours before redacting: a colour code in the middle of a secret would hide it.
         redact(&strip_terminal_codes(&text)).into_owned()
     }
 
@@ -33,7 +33,7 @@ impl StderrTail {
     }
 }
 
-/// Gets each line of a child's stderr, without its end and without colours.
+/// Receives each line of a child's stderr, without its line break and without colours.
 pub type LineListener = Box<dyn FnMut(&str) + Send>;
 
 /// Reads a pipe to its end into the tail, so that the child never blocks on a full pipe.
@@ -44,7 +44,7 @@ pub(super) async fn drain(
 ) {
     let mut chunk = vec![0; READ_BYTES];
     let mut lines = listener.map(|listener| HeardLines { listener, line: Vec::new() });
-    // A read error means that the pipe is unusable; treat it like the end.
+    // A read error means that the pipe is unusable; treat it like the end of output.
     while let Ok(read @ 1..) = pipe.read(&mut chunk).await {
         tail.push(&chunk[..read]);
         if let Some(lines) = &mut lines {
@@ -56,10 +56,10 @@ pub(super) async fn drain(
     }
 }
 
-/// Cuts a stream into lines for a listener.
+/// Splits a stream into lines for a listener.
 struct HeardLines {
     listener: LineListener,
-    /// The line so far; what is longer than [`MAX_HEARD_BYTES`] is left out.
+    /// The line so far, cut off after [`MAX_HEARD_BYTES`].
     line: Vec<u8>,
 }
 
@@ -86,7 +86,7 @@ impl HeardLines {
 #[derive(Debug, Default)]
 struct TailBuffer {
     bytes: VecDeque<u8>,
-    /// Bytes have been dropped at the front, so the first byte may be in the middle of a word.
+    /// Set if bytes were dropped at the front; the first byte may be in the middle of a word.
     truncated: bool,
 }
 
@@ -119,7 +119,7 @@ impl TailBuffer {
     }
 }
 
-/// Skips the first, truncated line or, if there is only that line, its first word. Redaction would
+/// Skips the truncated first line or, if there is no other line, its first word. Redaction would
 /// not recognise a truncated secret.
 fn skip_truncated_line(bytes: &[u8]) -> &[u8] {
     let end_of_line = bytes.iter().position(|&b| b == b'\n').filter(|&end| end + 1 < bytes.len());
@@ -127,7 +127,7 @@ fn skip_truncated_line(bytes: &[u8]) -> &[u8] {
     end.map_or(&[], |end| &bytes[end + 1..])
 }
 
-/// Returns the position at which the last [`MAX_TAIL_LINES`] lines begin, if there are more lines.
+/// Returns where the last [`MAX_TAIL_LINES`] lines begin, if there are more lines than that.
 fn start_of_last_lines(bytes: &[u8]) -> Option<usize> {
     let ends_with_newline = usize::from(bytes.ends_with(b"\n"));
     memchr::memrchr_iter(b'\n', bytes).nth(MAX_TAIL_LINES - 1 + ends_with_newline).map(|at| at + 1)
@@ -180,7 +180,7 @@ mod tests {
         let mut filler = "x".repeat(MAX_TAIL_BYTES);
         filler.push_str("\nthe end\n");
         assert_eq!(tail_of(&[b"key=sk-secret ", filler.as_bytes()]), "the end\n");
-        // There is only one line; its first word may be a truncated secret.
+        // There is only one line, and its first word may be a truncated secret.
         let filler = "y ".repeat(MAX_TAIL_BYTES / 2 - 2);
         let kept = tail_of(&[b"sk-secret ", filler.as_bytes()]);
         assert!(kept.starts_with("y y"), "{}", &kept[..20]);

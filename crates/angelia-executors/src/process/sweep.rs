@@ -1,13 +1,14 @@
-//! Finding and terminating processes that agents leave behind, by the mark in their environment.
+//! Finds and terminates processes that agents leave behind, by the mark in their environment.
 //!
-//! A sweep runs when an agent is closed (processes with exactly its mark) and at the next start of
-//! angelia (processes of this home whose owner is dead). Processes are never selected by name or
-//! because they are orphans: the user's own agents differ from ours only in the mark.
+//! A sweep runs when an agent is closed (for processes with exactly its mark) and at the next start
+//! of angelia (for processes of this home whose owner is dead). Processes are never selected by
+//! name or because they are orphans: only the mark distinguishes our agents from the user's own.
 //!
 //! Descendants of a marked process are swept with it, which catches programs that were started with
-//! a different environment. Limits: a process that has lost both its mark *and* its marked parent
-//! is not found, nor is one that hides its environment (it is not dumpable, or it has overwritten
-//! its environment with a process title), unless it stayed in the agent's process group.
+//! a different environment. A sweep does not find a process that has lost both its mark *and* its
+//! marked parent, nor one that hides its environment (because it is not dumpable, or has
+//! overwritten its environment with a process title), unless it stayed in the agent's process
+//! group.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,14 +27,14 @@ use super::{
     os::{self, ProcessHandle, ProcessRow},
 };
 
-/// The most passes over the process table. Each pass terminates the processes it finds; further
-/// passes are needed when a process was forking at that moment.
+/// The maximum number of passes over the process table. Each pass terminates the processes that it
+/// finds. Further passes are needed if a process was forking at that moment.
 const MAX_PASSES: usize = 8;
 
 /// The longest wait for a killed process to disappear.
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A process that a sweep has found, and the result.
+/// A process that a sweep found, and what became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweptProcess {
     pub pid: u32,
@@ -42,10 +43,10 @@ pub struct SweptProcess {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SweepOutcome {
-    /// It exited after SIGTERM.
+    /// The process exited after SIGTERM.
     Terminated,
     Killed,
-    /// It still exists: it is stuck in the kernel, or we may not signal it.
+    /// The process still exists: it is stuck in the kernel, or we may not signal it.
     Remains,
 }
 
@@ -58,7 +59,8 @@ pub async fn sweep_agent(mark: &ProcessMark, ledger: &Path, grace: Duration) -> 
 }
 
 /// Terminates every process of this home whose owner is no longer alive. The caller knows which
-/// owners live (each owner holds a lock); owner ids are never reused, so a dead owner stays dead.
+/// owners are alive, because each holds a lock. Owner ids are never reused, so a dead owner stays
+/// dead.
 pub async fn sweep_dead_owners(
     home: &HomeId,
     ledger: &Path,
@@ -104,8 +106,8 @@ async fn find_on_blocking_pool(wanted: Arc<MarkFilter>, ledger: PathBuf) -> Vec<
     })
 }
 
-/// Sends SIGTERM to all processes, then SIGKILL to those that are left. A handle names one process,
-/// so a reused pid is never hit.
+/// Sends SIGTERM to all processes, then SIGKILL to those that remain. A handle refers to one
+/// process, so a reused pid is never hit.
 async fn terminate_all(handles: &[ProcessHandle], grace: Duration) -> Vec<SweptProcess> {
     if !grace.is_zero() {
         for handle in handles {
@@ -139,7 +141,7 @@ async fn terminate_all(handles: &[ProcessHandle], grace: Duration) -> Vec<SweptP
     ended
 }
 
-/// Returns the matching processes and their descendants, without ourselves and our ancestors.
+/// Returns the matching processes and their descendants, excluding ourselves and our ancestors.
 fn find_processes(ledger: &Path, wanted: &dyn Fn(&ProcessMark) -> bool) -> Vec<ProcessHandle> {
     let mut found = os::find_marked(ledger, wanted);
     if found.is_empty() {
@@ -166,7 +168,7 @@ fn find_processes(ledger: &Path, wanted: &dyn Fn(&ProcessMark) -> bool) -> Vec<P
     found
 }
 
-/// Opens a handle on a child of `parent` and verifies afterwards that it still is that child: pids
+/// Opens a handle to a child of `parent`, then verifies that it is still that child, because pids
 /// may have been reused while the table was read.
 fn open_descendant(row: &ProcessRow, parent: &ProcessHandle) -> Option<ProcessHandle> {
     let handle = ProcessHandle::open(row.pid)?;
@@ -210,7 +212,7 @@ mod tests {
         assert_eq!(self_and_ancestors(pid(5), &circle), [pid(5), pid(6)]);
     }
 
-    /// The row describes one process, and its pid has since been reused by another.
+    /// A row whose pid has since been reused no longer matches its process.
     #[test]
     fn a_descendant_must_still_be_the_one_in_the_table() {
         let parent = ProcessHandle::open(rustix::process::getppid().unwrap()).unwrap();

@@ -1,5 +1,5 @@
-//! Runs a tool of the system, such as `systemctl`, to its end, or starts one, such as a browser. It is
-//! no agent: it gets the whole environment and no mark.
+//! Runs a system tool to completion, such as `systemctl`, or starts one, such as a browser. The
+//! tool is not an agent: it gets the whole environment and no mark.
 
 use std::{
     ffi::OsStr,
@@ -10,7 +10,7 @@ use std::{
 
 use super::mark::MARK_VARIABLE;
 
-/// Runs the tool, which is looked up on `PATH`, and returns its output. Blocks until it has ended.
+/// Runs a tool, which is looked up on `PATH`, and returns its output. Blocks until it has ended.
 #[expect(clippy::disallowed_methods, reason = "this is one of the places where processes are born")]
 pub fn run_tool<'a>(
     program: &str,
@@ -26,7 +26,7 @@ pub fn run_tool<'a>(
         .output()
 }
 
-/// Starts the tool, which is looked up on `PATH`, and does not wait for it. It has no terminal.
+/// Starts a tool, which is looked up on `PATH`, without a terminal, and does not wait for it.
 #[expect(clippy::disallowed_methods, reason = "this is one of the places where processes are born")]
 pub fn start_tool<'a>(
     program: &str,

@@ -1,6 +1,6 @@
-//! The stop sequence of a child: close stdin, SIGTERM, SIGKILL, then a sweep for its descendants.
+//! Stops a child: closes stdin, then SIGTERM, SIGKILL, and a sweep for its descendants.
 //!
-//! It starts after the protocol's own interrupt, which is the caller's job. Output is drained in
+//! It starts after the protocol's own interrupt, which is up to the caller. Output is drained in
 //! every stage: a child that blocks on a full pipe could not react to the signal, and its last
 //! lines are worth keeping.
 
@@ -21,18 +21,18 @@ use super::{
 
 const READ_BYTES: usize = 64 * 1024;
 
-/// Limits the wait in each stage of the stop sequence.
+/// How long to wait in each stage of the stop sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct StopTimeouts {
-    /// After closing stdin. Most agents then finish their work and exit, but do not stop at once.
+    /// After closing stdin. Most agents then finish their work before they exit.
     pub after_eof: Duration,
     /// After SIGTERM to the group.
     pub after_term: Duration,
     /// After SIGKILL; only a process stuck in the kernel takes longer.
     pub after_kill: Duration,
-    /// After the exit, for the end of output: a descendant of the child may hold the pipe open.
+    /// After the exit, for the end of output, because a descendant may hold the pipe open.
     pub output_drain: Duration,
-    /// Between SIGTERM and SIGKILL for the descendants of the child.
+    /// Between SIGTERM and SIGKILL for the child's descendants.
     pub sweep_grace: Duration,
 }
 
@@ -58,24 +58,24 @@ impl StopTimeouts {
 /// The stage of the stop sequence in which the child exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StopStage {
-    /// It had exited before the sequence began.
+    /// The child had exited before the sequence began.
     AlreadyExited,
     StdinClosed,
     Terminated,
     Killed,
-    /// It is stuck in the kernel and dies when its system call returns.
+    /// The child is stuck in the kernel; it dies when its system call returns.
     Stuck,
 }
 
-/// The way in which a child was terminated.
+/// How a child was terminated.
 #[derive(Clone, Debug)]
 pub struct Termination {
     /// `None` only for [`StopStage::Stuck`].
     pub status: Option<ExitStatus>,
     pub stage: StopStage,
-    /// The output was still open [`StopTimeouts::output_drain`] after the exit and was abandoned.
+    /// The output was still open [`StopTimeouts::output_drain`] after the exit, and was abandoned.
     pub leaked: bool,
-    /// The leftover processes that the sweep has found.
+    /// The leftover processes that the sweep found.
     pub swept: Vec<SweptProcess>,
     pub elapsed: Duration,
 }
@@ -83,7 +83,7 @@ pub struct Termination {
 /// Terminates a child and every process it started. Remaining stdout goes to `on_stdout`, unless
 /// the caller has taken [`Child::stdout`] and drains it itself; then only stderr can leak here.
 ///
-/// Dropping the future kills at once, through the drop of [`Child`].
+/// Dropping the future kills the child at once, because that drops the [`Child`].
 pub async fn terminate(
     mut child: Child,
     ladder: &StopTimeouts,
@@ -102,8 +102,8 @@ pub async fn terminate(
     drop(output);
     child.abandon_stderr();
 
-    // The zombie still holds the group id, so signalling the group is safe: SIGTERM now, and
-    // SIGKILL after the sweep has given the marked processes time to exit.
+    // The zombie still holds the group id, so signalling the group is safe. Send SIGTERM now, and
+    // SIGKILL once the sweep has given the marked processes time to exit.
     send_sigterm(&mut child);
     let swept = sweep::sweep_agent(child.mark(), child.ledger(), ladder.sweep_grace).await;
     child.signal_group(Signal::KILL);
@@ -144,7 +144,7 @@ fn send_sigterm(child: &mut Child) {
     child.signal_group(Signal::CONT);
 }
 
-/// The remaining stdout of the child, read through one buffer.
+/// The rest of the child's stdout, read through one buffer.
 struct StdoutDrain<F> {
     pipe: Option<ChildStdout>,
     chunk: Vec<u8>,

@@ -19,12 +19,12 @@ use super::{
     turn::ScriptedTurn,
 };
 
-/// Limits the message ids that are remembered, to drop a message that is sent twice.
+/// The number of message ids to remember, for dropping a message that is sent twice.
 const MAX_REMEMBERED_IDS: usize = 64;
-/// Ends a turn that hangs after stdin has ended, when nothing can interrupt it any more.
+/// Ends a turn that still hangs after stdin has ended, because nothing can interrupt it any more.
 const MAX_HANG_AFTER_EOF: Duration = Duration::from_mins(10);
 
-/// The identity of the program, and its command-line options.
+/// The program's identity and its command-line options.
 #[derive(Debug)]
 pub struct ClaudeSetup {
     pub session: String,
@@ -32,10 +32,10 @@ pub struct ClaudeSetup {
     pub default_model: &'static str,
     pub version: String,
     pub permission_mode: String,
-    /// Whether messages are streamed in pieces, besides their complete blocks.
+    /// Whether messages are also streamed in pieces, in addition to their complete blocks.
     pub partial_messages: bool,
-    /// Whether lines refer to user messages by their ids, and the lines and fields that came with
-    /// those ids are written.
+    /// Whether lines refer to user messages by their ids. This also turns on the lines and fields
+    /// that were introduced together with those ids.
     pub message_ids: bool,
     pub counting: TokenCounting,
     pub context_window: Option<u64>,
@@ -43,11 +43,11 @@ pub struct ClaudeSetup {
     pub initialize_fields: Value,
     /// Further fields of the `init` line of every turn.
     pub init_fields: Value,
-    /// Gets a copy of every line of stdin.
+    /// Receives a copy of every line of stdin.
     pub input_log: Option<File>,
 }
 
-/// The reason why the process ends before its input does.
+/// Why the process ends before its input does.
 #[derive(Debug)]
 pub enum EarlyExit {
     Code(u8),
@@ -67,7 +67,7 @@ impl From<StdinError> for EarlyExit {
     }
 }
 
-/// The reason why a turn ends before its script does.
+/// Why a turn ends before its script does.
 #[derive(Debug)]
 pub enum TurnAbort {
     Interrupted,
@@ -84,17 +84,17 @@ impl<E: Into<EarlyExit>> From<E> for TurnAbort {
 pub struct ScriptedClaude {
     pub(super) setup: ClaudeSetup,
     pub(super) lines: LineWriter,
-    /// The number of turns so far, with the running one.
+    /// The number of turns so far, including the running one.
     pub(super) turns: u32,
-    /// Of all turns.
+    /// The token counts of all turns.
     pub(super) total: TokenCounts,
     pub(super) last_failed: bool,
     pub(super) queue: VecDeque<UserMessage>,
-    /// The id of our unanswered control request.
+    /// The id of our control request that awaits an answer.
     pub(super) pending_request: Option<String>,
     pub(super) pending_response: Option<Value>,
     pub(super) interrupted: bool,
-    /// The hook that gets a report of every tool call, if the other side has registered one.
+    /// The hook that is told about every tool call, if the other side has registered one.
     pub(super) report_hook: Option<String>,
     stdin: StdinReader,
     seen_uuids: VecDeque<String>,
@@ -128,8 +128,7 @@ impl ScriptedClaude {
         script: impl FnMut(&mut ScriptedTurn<'_>) -> Result<TurnEnding, TurnAbort>,
     ) -> Result<u8, String> {
         let served = self.serve_turns(script);
-        // Lines that were added before the end are still written, regardless of the reason for the
-        // end.
+        // Write the lines that were added before the end, whatever ended the process.
         let flushed = self.lines.flush().map_err(EarlyExit::from);
         match served.and_then(|code| flushed.map(|()| code)) {
             Ok(code) | Err(EarlyExit::Code(code)) => Ok(code),
@@ -148,11 +147,10 @@ impl ScriptedClaude {
                     StdinEvent::Timeout => {}
                     StdinEvent::Closed => return Ok(self.last_failed.into()),
                 }
-                // An interrupt stops the running turn, not the next one.
+                // An interrupt only stops a running turn, not the next one.
                 self.interrupted = false;
             } else {
-                // As in Claude Code, messages that queued up during a turn form the next turn
-                // together.
+                // As in Claude Code, messages queued during a turn form the next turn together.
                 let messages = self.queue.drain(..).collect();
                 let mut turn = ScriptedTurn::begin(self, messages)?;
                 let ending = script(&mut turn);
@@ -161,7 +159,7 @@ impl ScriptedClaude {
         }
     }
 
-    /// Writes all lines, then waits for the next line of stdin.
+    /// Writes all pending lines, then waits for the next line of stdin.
     fn next_event(&mut self, limit: Option<Duration>) -> Result<StdinEvent, EarlyExit> {
         if limit.is_none_or(|limit| !limit.is_zero()) {
             self.lines.flush()?;
@@ -169,7 +167,7 @@ impl ScriptedClaude {
         Ok(self.stdin.next_event(limit)?)
     }
 
-    /// Handles input for `duration`; if that is zero, only input that has already arrived.
+    /// Handles input for `duration`. If that is zero, handles only input that has already arrived.
     pub(super) fn handle_input_for(&mut self, duration: Duration) -> Result<(), TurnAbort> {
         let until = Instant::now() + duration;
         loop {
@@ -192,7 +190,7 @@ impl ScriptedClaude {
         Err(TurnAbort::Exit(EarlyExit::Code(1)))
     }
 
-    /// Waits for the next line of stdin and handles it. Returns whether there was one.
+    /// Waits for the next line of stdin and handles it. Returns `false` if stdin has ended.
     pub(super) fn handle_next(&mut self) -> Result<bool, TurnAbort> {
         match self.next_event(None)? {
             StdinEvent::Message(message) => self.handle_in_turn(message)?,
@@ -225,8 +223,7 @@ impl ScriptedClaude {
         Ok(())
     }
 
-    /// Queues a message. A message that was sent before is dropped, so that each one runs only
-    /// once.
+    /// Queues a message. Drops a message that was already sent, so that each one runs only once.
     fn enqueue(&mut self, message: UserMessage) -> io::Result<()> {
         if let Some(uuid) = &message.uuid {
             if self.seen_uuids.contains(uuid) {

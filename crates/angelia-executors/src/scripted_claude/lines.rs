@@ -1,4 +1,4 @@
-//! Builds the lines of stdout, one JSON object each. The parts that every stream event repeats are
+//! Builds the lines of stdout, one JSON object each. The parts common to all stream events are
 //! prepared once per message.
 
 use std::{
@@ -14,16 +14,17 @@ use uuid::Uuid;
 /// The characters of a UUID before its last group.
 const ID_PREFIX_CHARS: usize = 24;
 
-/// Collects lines until they are written.
+/// Buffers lines until they are written.
 #[derive(Debug)]
 pub(super) struct LineWriter {
     output: File,
     buffer: Vec<u8>,
     session: String,
-    /// All but the last group of every id of this process. The last group is a number.
+    /// The ids of this process, up to their last group, which is a number.
     id_prefix: String,
     last_id: u64,
-    /// The bytes after the event in every stream event of the message, up to the number in its id.
+    /// The bytes that follow the event in every stream event of the message, up to the number in
+    /// its id.
     event_tail: Vec<u8>,
     /// The bytes after that number.
     event_end: Vec<u8>,
@@ -60,7 +61,7 @@ impl LineWriter {
         self.add_raw(&line)
     }
 
-    /// Adds a line as it is. Control messages carry neither id.
+    /// Adds a line unchanged. Control messages carry neither id.
     pub(super) fn add_raw(&mut self, line: &Value) -> io::Result<()> {
         serde_json::to_writer(&mut self.buffer, line)?;
         self.buffer.push(b'\n');
@@ -87,15 +88,15 @@ impl LineWriter {
         .into_bytes();
     }
 
-    /// Adds a stream event of the message. Its JSON is formatted into the buffer, because most
-    /// lines are stream events.
+    /// Adds a stream event of the message. The JSON is formatted directly into the buffer, because
+    /// most lines are stream events.
     pub(super) fn add_event(&mut self, event: fmt::Arguments<'_>) -> io::Result<()> {
         self.start_event();
         self.buffer.write_fmt(event)?;
         self.end_event()
     }
 
-    /// Adds a piece of text, which nearly all stream events are.
+    /// Adds a piece of text. Nearly all stream events are such pieces.
     pub(super) fn add_text_delta(&mut self, index: usize, text: &str) -> io::Result<()> {
         self.start_event();
         write!(

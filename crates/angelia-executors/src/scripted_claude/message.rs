@@ -1,5 +1,5 @@
-//! Writes the messages of a turn the way a model's message arrives: a start, blocks, a stop. Each
-//! complete block is repeated on an `assistant` line.
+//! Writes the messages of a turn in the form in which a model's messages arrive: a start, blocks, a
+//! stop. Each complete block is repeated on an `assistant` line.
 
 use std::{fmt, io};
 
@@ -43,7 +43,7 @@ fn text_block(channel: BlockChannel, text: &str) -> Value {
 }
 
 impl ScriptedTurn<'_> {
-    /// Writes a piece of text. It continues the open block if that has the same channel.
+    /// Writes a piece of text. It continues the open block if that block has the same channel.
     pub fn write_text(&mut self, channel: BlockChannel, text: &str) -> io::Result<()> {
         let mut message = self.take_message()?;
         if message.block.as_ref().is_none_or(|block| block.channel != channel) {
@@ -68,7 +68,7 @@ impl ScriptedTurn<'_> {
         Ok(())
     }
 
-    /// Returns whether a block of the answer is open, so that more text needs a new paragraph.
+    /// Reports whether an answer block with text is open, so that more text needs a new paragraph.
     pub fn is_answering(&self) -> bool {
         let block = self.message.as_ref().and_then(|message| message.block.as_ref());
         block.is_some_and(|block| block.channel == BlockChannel::Answer && !block.text.is_empty())
@@ -105,8 +105,7 @@ impl ScriptedTurn<'_> {
         Ok(())
     }
 
-    /// Writes the text so far of an interrupted block. Must come before the interruption is
-    /// reported.
+    /// Writes an interrupted block's text so far. Call it before reporting the interruption.
     pub(super) fn write_partial_block(&mut self, message: &OpenMessage) -> io::Result<()> {
         let Some(block) = &message.block else {
             return Ok(());
@@ -117,7 +116,7 @@ impl ScriptedTurn<'_> {
     }
 
     /// Ends an interrupted message and reports its remaining blocks as abandoned. Versions without
-    /// message ids end it without a word.
+    /// message ids write nothing.
     pub(super) fn abandon_message(&mut self, message: &OpenMessage) -> io::Result<()> {
         if !self.claude.setup.message_ids {
             return Ok(());
@@ -154,7 +153,7 @@ impl ScriptedTurn<'_> {
         Ok(message)
     }
 
-    /// Writes the status `requesting`, once per message: a real agent would now wait for its model.
+    /// Writes the status `requesting`, once per message. A real agent would now wait for its model.
     pub(super) fn write_requesting(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.requesting, true) || !self.claude.setup.partial_messages {
             return Ok(());
@@ -195,7 +194,7 @@ impl ScriptedTurn<'_> {
         self.write_event(format_args!(r#"{{"type":"content_block_stop","index":{index}}}"#))
     }
 
-    /// Writes the counts of the message and the reason for its end.
+    /// Writes the message's token counts and its stop reason.
     fn write_message_delta(
         &mut self,
         message: &OpenMessage,
@@ -212,7 +211,7 @@ impl ScriptedTurn<'_> {
         if self.claude.setup.partial_messages { self.claude.lines.add_event(event) } else { Ok(()) }
     }
 
-    /// Writes a stream event with fields of its own beside the event.
+    /// Writes a stream event with extra fields next to the event.
     fn write_full_event(
         &mut self,
         message: &OpenMessage,

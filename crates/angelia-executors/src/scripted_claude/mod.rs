@@ -1,13 +1,12 @@
 //! Claude Code's side of the stream-json protocol, with a script in place of a model.
 //!
 //! Two programs use it: the demo agent ([`parrot`](super::parrot)), and the fake CLI of the tests
-//! and benchmarks. Each of them describes itself ([`ClaudeSetup`]) and writes its turns through
-//! [`ScriptedTurn`]; everything that the protocol prescribes is here.
+//! and benchmarks. Each of them describes itself with a [`ClaudeSetup`] and writes its turns
+//! through [`ScriptedTurn`]; everything that the protocol prescribes is here.
 //!
-//! The process has one thread, and every line is collected in one buffer until the process waits:
-//! the benchmarks need an agent that takes no time itself. A turn that waits (for the next word,
-//! for an answer, or until it is interrupted) handles input meanwhile, so control requests are
-//! answered and interrupts obeyed.
+//! The process has one thread and buffers all lines until it waits, because the benchmarks need an
+//! agent that takes no time itself. A turn that waits (for the next word, for an answer, or for an
+//! interrupt) handles input meanwhile, so control requests are answered and interrupts take effect.
 //!
 //! - `claude`: the conversation, from the first line of stdin to the exit code.
 //! - `control`: the answers to control requests.

@@ -17,7 +17,7 @@ pub struct ToolRequest<'a> {
     pub input: &'a Value,
 }
 
-/// The answer to the report of a tool call.
+/// The other side's answer to a reported tool call.
 #[derive(Debug)]
 pub enum CallReport {
     /// The program's own rules decide.
@@ -37,14 +37,14 @@ pub enum PermissionVerdict {
     Denied {
         why: String,
     },
-    /// The answer was invalid.
+    /// The answer was malformed.
     Invalid {
         why: String,
     },
 }
 
 impl ScriptedTurn<'_> {
-    /// Reports a call before it runs, if the other side has registered a hook for that.
+    /// Reports a call before it runs, if the other side has registered a hook for it.
     pub fn report_call(&mut self, tool: ToolRequest<'_>) -> Result<CallReport, TurnAbort> {
         let Some(hook) = self.claude.report_hook.clone() else {
             return Ok(CallReport::Proceed);
@@ -71,8 +71,8 @@ impl ScriptedTurn<'_> {
         })
     }
 
-    /// Asks for a decision and waits for it. `more` are further fields of the request. A denial
-    /// that also stops the turn is an error.
+    /// Asks for a decision and waits for it. `more` holds further fields of the request. Returns an
+    /// error for a denial that also stops the turn.
     pub fn request_permission(
         &mut self,
         tool: ToolRequest<'_>,
@@ -95,8 +95,7 @@ impl ScriptedTurn<'_> {
         let decision = &response["response"];
         Ok(match decision["behavior"].as_str() {
             Some("allow") => {
-                // Newer versions treat an answer without `updatedInput` as consent to the original
-                // input.
+                // Newer versions treat an answer without `updatedInput` as allowing the original.
                 let updated = &decision["updatedInput"];
                 let input = if updated.is_null() { input } else { updated };
                 PermissionVerdict::Allowed { input: input.clone() }

@@ -1,4 +1,4 @@
-//! The end of a turn: its single `result` line, and the lines that must precede it.
+//! The end of a turn: its one `result` line, and the lines that must precede it.
 
 use std::io;
 
@@ -14,14 +14,14 @@ use super::{
 const INTERRUPTED_TEXT: &str = "[Request interrupted by user]";
 const INTERRUPTED_TOOL_TEXT: &str = "[Request interrupted by user for tool use]";
 
-/// The end of a script.
+/// How a script ended.
 #[derive(Debug)]
 pub enum TurnEnding {
     Done,
     Failed(ApiFailure),
 }
 
-/// A failure of the model's service, as the protocol reports it.
+/// A failure of the model's API, as the protocol reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct ApiFailure {
     /// The machine-readable code.
@@ -77,8 +77,8 @@ impl ScriptedTurn<'_> {
         claude.lines.add(line)
     }
 
-    /// Writes the failure as an `assistant` line in place of the answer, and returns the fields of
-    /// the `result` line.
+    /// Writes the failure as an `assistant` line in place of the answer. Returns the fields of the
+    /// `result` line.
     fn write_failure(&mut self, failure: ApiFailure) -> io::Result<Value> {
         let ApiFailure { error, status, text, stop_reason } = failure;
         let body = json!({"id": self.claude.lines.new_id(), "type": "message",
@@ -97,8 +97,8 @@ impl ScriptedTurn<'_> {
             "stop_reason": stop_reason, "result": text, "api_error_status": status}))
     }
 
-    /// Closes the open message and tool call, and returns the fields of the `result` line. The
-    /// tokens of an interrupted message are not counted.
+    /// Closes the open message and tool call. Returns the fields of the `result` line. The tokens
+    /// of an interrupted message are not counted.
     fn write_interruption(&mut self) -> io::Result<Value> {
         let (text, reason) = match &self.open_tool {
             Some(_) => (INTERRUPTED_TOOL_TEXT, "aborted_tools"),

@@ -33,7 +33,7 @@ pub(super) enum StdinMessage {
     Other,
 }
 
-/// A message of the user.
+/// A message from the user.
 #[derive(Debug)]
 pub struct UserMessage {
     /// A text, a list of blocks, or null.
@@ -85,16 +85,16 @@ pub(super) enum StdinEvent {
     Closed,
 }
 
-/// Reads stdin without a second thread: a switch between threads would take most of a turn's time.
+/// Reads stdin without a second thread, because switching threads would take most of a turn's time.
 #[derive(Debug)]
 pub(super) struct StdinReader {
     input: OwnedFd,
-    /// Gets a copy of every line.
+    /// Receives a copy of every line.
     log: Option<File>,
     buffer: Vec<u8>,
     /// The start of the next line in the buffer.
     line_start: usize,
-    /// The bytes before this position have been searched for the end of the line.
+    /// The bytes before this position have already been searched for a line end.
     searched: usize,
     ended: bool,
 }
@@ -104,7 +104,7 @@ impl StdinReader {
         Self { input, log, buffer: Vec::new(), line_start: 0, searched: 0, ended: false }
     }
 
-    /// Waits for the next line, at most for `limit` if that is given.
+    /// Waits for the next line, for at most `limit` if given.
     pub(super) fn next_event(&mut self, limit: Option<Duration>) -> Result<StdinEvent, StdinError> {
         let until = limit.map(|limit| Instant::now() + limit);
         loop {
@@ -130,8 +130,8 @@ impl StdinReader {
         }
     }
 
-    /// Returns the end of the next line, if the buffer has all of it. At the end of input, the rest
-    /// is a line too.
+    /// Returns the end of the next line if the buffer holds all of it. At the end of input, the
+    /// rest counts as a line too.
     fn line_end(&mut self) -> Result<Option<usize>, StdinError> {
         let found = memchr::memchr(b'\n', &self.buffer[self.searched..]);
         let end = found.map_or(self.buffer.len(), |at| self.searched + at);
@@ -165,7 +165,7 @@ impl StdinReader {
     }
 }
 
-/// The fields of a line that are used; the others are skipped.
+/// The fields of a line that we use; the others are skipped.
 #[derive(Deserialize)]
 struct StdinLine {
     #[serde(rename = "type")]

@@ -1,13 +1,13 @@
-//! Counts the usage of messages, turns and the whole process.
+//! Counts the token usage of messages, turns and the whole process.
 
 use serde_json::{Map, Value, json};
 
-/// The rule that counts the tokens of a message.
+/// How the tokens of a message are counted.
 #[derive(Clone, Copy, Debug)]
 pub enum TokenCounting {
-    /// A token is a word of the prompt, of a tool result or of the answer; nothing costs anything.
+    /// Each word of the prompt, a tool result or the answer is one token; nothing costs anything.
     Words,
-    /// Every message counts the same, so that a test can check the sums.
+    /// Every message has the same counts, so that a test can check the sums.
     PerMessage(TokenCounts),
 }
 
@@ -36,7 +36,7 @@ impl TokenCounts {
         self.cache_creation_5m + self.cache_creation_1h
     }
 
-    /// Returns the cost in dollars. JavaScript writes a zero without a fraction.
+    /// Returns the cost in dollars. Zero has no fraction, as JavaScript writes it.
     pub(super) fn cost(self) -> Value {
         match self.cost_micros {
             0 => json!(0),

@@ -1,4 +1,4 @@
-//! One turn: its state, its start, and the operations of a script besides writing messages.
+//! One turn: its state, its start, and what a script can do besides writing messages.
 
 use std::{
     io,
@@ -22,27 +22,27 @@ pub struct ScriptedTurn<'c> {
     /// The ids of the user's messages, as fields for the lines that refer to them.
     pub(super) message_ids: Value,
     pub(super) began: Instant,
-    /// The time of the turn's start, which all its lines carry.
+    /// The start time of the turn, which all its lines carry.
     pub(super) timestamp: String,
-    /// Input words since the last message: those of the prompt, or of a tool result.
+    /// Words of input since the last message: those of the prompt, or of a tool result.
     pub(super) input_words: u64,
     pub(super) counts: TokenCounts,
     pub(super) message: Option<OpenMessage>,
     pub(super) messages: u32,
-    /// The id of a tool call without a result.
+    /// The id of a tool call that has no result yet.
     pub(super) open_tool: Option<String>,
     pub(super) denials: Vec<Value>,
     /// The text of the last message's answer.
     pub(super) answer: String,
-    /// Whether the status `requesting` of the next message has been written.
+    /// Whether the status `requesting` was already written for the next message.
     pub(super) requesting: bool,
 }
 
-/// The result of a control request to the other side.
+/// The answer to a control request.
 #[derive(Debug)]
 pub enum ControlReply {
     Received(Value),
-    /// Stdin ended before an answer came.
+    /// Stdin ended before an answer arrived.
     InputClosed,
 }
 
@@ -97,7 +97,7 @@ impl<'c> ScriptedTurn<'c> {
         }
     }
 
-    /// The messages that this turn answers.
+    /// Returns the messages that this turn answers.
     pub fn user_messages(&self) -> &[UserMessage] {
         &self.user_messages
     }
@@ -115,7 +115,7 @@ impl<'c> ScriptedTurn<'c> {
         &self.claude.setup.model
     }
 
-    /// The number of this turn within the process, from 1.
+    /// Returns the number of this turn within the process, counted from 1.
     pub fn number(&self) -> u32 {
         self.claude.turns
     }
@@ -125,19 +125,18 @@ impl<'c> ScriptedTurn<'c> {
         self.claude.lines.add(line)
     }
 
-    /// Writes a line as it is.
+    /// Writes a line unchanged.
     pub fn write_raw_line(&mut self, line: &Value) -> io::Result<()> {
         self.claude.lines.add_raw(line)
     }
 
-    /// Writes the beginning of a line at once, for a script that dies in the middle of it.
+    /// Writes the beginning of a line at once, for a script that dies in the middle of a line.
     pub fn write_broken_line(&mut self, line: &[u8]) -> io::Result<()> {
         self.claude.lines.add_partial(line);
         self.claude.lines.flush()
     }
 
-    /// Writes a `user` line, which reports a tool result or an interruption, not a person's
-    /// message.
+    /// Writes a `user` line. It reports a tool result or an interruption, not a person's message.
     pub(super) fn write_user_line(&mut self, content: &Value, more: Value) -> io::Result<()> {
         let mut line = json!({"type": "user", "message": {"role": "user", "content": content},
             "parent_tool_use_id": null, "timestamp": self.timestamp});
@@ -153,7 +152,7 @@ impl<'c> ScriptedTurn<'c> {
         self.write_user_line(&content, json!({"tool_use_result": text}))
     }
 
-    /// Handles input for `duration`; if that is zero, only input that has already arrived.
+    /// Handles input for `duration`. If that is zero, handles only input that has already arrived.
     pub fn handle_input_for(&mut self, duration: Duration) -> Result<(), TurnAbort> {
         self.claude.handle_input_for(duration)
     }
@@ -166,7 +165,7 @@ impl<'c> ScriptedTurn<'c> {
         self.claude.hang()
     }
 
-    /// Sends a control request and handles input until it is answered.
+    /// Sends a control request, and handles input until the answer arrives.
     pub fn send_request(&mut self, request: &Value) -> Result<ControlReply, TurnAbort> {
         let claude = &mut *self.claude;
         let id = claude.lines.new_id();

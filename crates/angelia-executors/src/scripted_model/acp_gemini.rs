@@ -76,7 +76,7 @@ impl Dialect for GeminiDialect {
     }
 }
 
-/// Fills in the model and the streaming flag from a Gemini path; leaves other requests unchanged.
+/// Takes the model and the streaming flag from a Gemini path. Leaves other requests unchanged.
 pub(super) fn complete(head: &mut RequestHead, request: &RecordedRequest) {
     if let Some((model, what)) = request.path.rsplit('/').next().and_then(|end| end.split_once(':'))
     {
@@ -85,7 +85,7 @@ pub(super) fn complete(head: &mut RequestHead, request: &RecordedRequest) {
     }
 }
 
-/// Reads the user's last prompt and the number of rounds of tool results since then.
+/// Returns the user's last prompt and the number of rounds of tool results since then.
 pub(super) fn prompt(body: &[u8]) -> ParsedPrompt {
     let request: Value = serde_json::from_slice(body).unwrap_or_default();
     let contents = request["contents"].as_array().cloned().unwrap_or_default();
@@ -123,7 +123,7 @@ fn whole(block: &ReplyBlock) -> Value {
     }
 }
 
-/// Builds one response; `message` is given for the last one, which carries the finish reason.
+/// Builds one response. `message` is set for the last response, which carries the finish reason.
 fn candidate(
     parts: &[&Value],
     message: Option<&ReplyMessage>,

@@ -78,7 +78,7 @@ impl Dialect for ChatDialect {
     }
 }
 
-/// Returns the frames of a block; `calls` is the number of calls before it.
+/// Returns the frames of a block. `calls` is the number of calls before it.
 fn framed(
     message: &ReplyMessage,
     block: &ReplyBlock,
@@ -118,7 +118,7 @@ fn framed_call(
     }
 }
 
-/// Returns a call with its name and id, as it is announced or as it stands in a completion.
+/// Returns a call with its name and id, both for its announcement and for a completion.
 fn call(
     message: &ReplyMessage,
     block: &ReplyBlock,

@@ -1,5 +1,5 @@
-//! Serves client connections: reads requests and writes the scripted responses, including every
-//! kind of broken one.
+//! Serves client connections: reads requests and writes the scripted responses, including all
+//! broken ones.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use super::{
     responder::Responder,
 };
 
-/// The pause between the keep-alives of a stream that has nothing else to say.
+/// The pause between keep-alives in a stream that sends nothing else.
 const KEEP_ALIVE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Accepts connections until the future is dropped, which also drops every connection.
@@ -29,7 +29,7 @@ pub(super) async fn accept(listener: TcpListener, responder: Arc<Responder>, log
                 let Ok((stream, _)) = accepted else { continue };
                 let (responder, log) = (responder.clone(), log.clone());
                 connections.spawn(async move {
-                    // A client that disconnects is part of the tests, not an error of the server.
+                    // Tests disconnect on purpose; for the server that is not an error.
                     let _ = serve(stream, &responder, &log).await;
                 });
             }
@@ -73,7 +73,7 @@ async fn write(
     if !response.wait.is_zero() {
         wait_while_connected(stream, buffer, Some(response.wait)).await?;
     }
-    // Move the body out: `wire::head` still needs the rest of the response.
+    // Move the body out: `http_wire::head` still needs the rest of the response.
     match std::mem::replace(&mut response.body, ResponseBody::Never) {
         ResponseBody::Never => {
             wait_while_connected(stream, buffer, None).await?;
@@ -118,7 +118,7 @@ async fn finish(
             Ok(AfterResponse::Close)
         }
         StreamEnd::Reset => {
-            // A reset discards data that the client has not read yet, so give it time to read the
+            // A reset discards data that the client has not read yet, so let the client read the
             // delta first.
             wait_while_connected(stream, buffer, Some(Duration::from_millis(30))).await?;
             stream.set_zero_linger()?;
@@ -135,7 +135,7 @@ async fn finish(
     }
 }
 
-/// Waits for `time`, or forever when it is `None`, and fails as soon as the client disconnects.
+/// Waits for `time`, or forever if it is `None`. Fails as soon as the client disconnects.
 async fn wait_while_connected(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
@@ -143,7 +143,7 @@ async fn wait_while_connected(
 ) -> io::Result<()> {
     let over = async {
         match time {
-            // The runtime's timer has a resolution of a millisecond; for less, only yield once.
+            // The runtime's timer has a resolution of one millisecond; for less, only yield once.
             Some(time) if time < Duration::from_millis(1) => tokio::task::yield_now().await,
             Some(time) => tokio::time::sleep(time).await,
             None => std::future::pending().await,

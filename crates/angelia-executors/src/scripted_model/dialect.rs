@@ -1,4 +1,4 @@
-//! The code that all dialects share: a message is a stream of frames or one document, and each kind
+//! The code shared by all dialects. A message is a stream of frames or one document, and each kind
 //! of broken answer breaks it in the same way.
 
 use std::{fmt, time::Duration};
@@ -17,29 +17,29 @@ pub(super) trait Dialect {
     /// Returns a message as frames.
     fn frames(message: &ReplyMessage, context: &ReplyContext<'_>) -> FramedMessage;
 
-    /// Returns a message as the document that is sent when the client does not want a stream.
+    /// Returns a message as the document that is sent if the client does not want a stream.
     fn document(message: &ReplyMessage, context: &ReplyContext<'_>) -> Value;
 
-    /// Returns the body of an error; without a message, the usual one of this status.
+    /// Returns the body of an error. Without a message, uses the usual text for this status.
     fn error(status: u16, message: Option<&str>) -> Value;
 
-    /// Returns the status and the body of an error that clients recognise by its type or words.
+    /// Returns the status and body of an error that clients recognise by its type or wording.
     fn api_error(error: ApiError) -> (u16, Value);
 
-    /// The status of a server that has too much to do.
+    /// The status of an overloaded server.
     const OVERLOADED: u16;
 
-    /// Returns the frame that reports the error of a status inside a stream.
+    /// Returns the frame that reports an error of this status inside a stream.
     fn error_frame(status: u16, context: &ReplyContext<'_>) -> Vec<u8>;
 
-    /// Returns the name of the event whose data is not JSON; empty where events have no names.
+    /// Returns the name for an event whose data is not JSON; empty where events have no names.
     fn unreadable_event() -> &'static str;
 
-    /// Returns the frame that keeps the connection open while the model says nothing.
+    /// Returns the frame that keeps the connection open while the model is silent.
     fn keep_alive() -> Vec<u8>;
 }
 
-/// A message as frames; a frame may consist of several events that are sent together.
+/// A message as frames. A frame may hold several events that are sent together.
 #[derive(Debug)]
 pub(super) struct FramedMessage {
     pub(super) head: Vec<u8>,
@@ -58,7 +58,7 @@ impl FramedMessage {
     pub(super) fn into_frames(self) -> Vec<Vec<u8>> {
         let mut frames = vec![self.head];
         for block in self.blocks {
-            // A block's opening goes out with its first delta: pauses belong between deltas.
+            // A block's opening is sent with its first delta, because pauses belong between deltas.
             let mut pending = block.open;
             for delta in block.deltas {
                 pending.extend(delta);
@@ -167,8 +167,8 @@ fn encode_fault<D: Dialect>(fault: Fault, context: &ReplyContext<'_>) -> Encoded
     encode_message::<D>(&message, context)
 }
 
-/// Turns a frame into something that is not quite JSON. The encoder writes no space outside a
-/// string, so each space in the data is text.
+/// Makes a frame not quite JSON. The encoder writes no spaces outside strings, so every space in
+/// the data is text.
 fn damage(frame: &mut Vec<u8>, quirk: WireQuirk) {
     let text = String::from_utf8_lossy(frame);
     let damaged = |in_data: &dyn Fn(&str) -> String| {
@@ -186,7 +186,7 @@ fn damage(frame: &mut Vec<u8>, quirk: WireQuirk) {
     };
 }
 
-/// Encodes one server-sent event; the name is empty where the dialect has none.
+/// Encodes one server-sent event. The name is empty in dialects without event names.
 pub(super) fn event(name: &str, data: &dyn fmt::Display) -> Vec<u8> {
     let name = if name.is_empty() { String::new() } else { format!("event: {name}\n") };
     format!("{name}data: {data}\n\n").into_bytes()

@@ -7,24 +7,24 @@
 //! | `BIG:n` | answers with n bytes of text |
 //! | `TOOL:{"name":…,"input":…}:END` | calls the tool (an array: several in one message), then answers |
 //! | `TOOL:{"any_of":[…]}:END` | calls the first of these tools that the request offers, then answers |
-//! | `ROUNDS:n` | calls a tool n times in a row, then answers; without `TOOL` a harmless shell command |
+//! | `ROUNDS:n` | calls a tool n times in a row, then answers; without `TOOL`, a harmless shell command |
 //! | `THINK` | thinks before it answers or calls |
 //! | `SLOW:ms` | waits before the first byte |
 //! | `STATUS:nnn` `STATUS:nnn:times` | fails with that status (with `ECHO:` as the message) |
-//! | `LIMIT` `LIMIT:epoch` | the subscription's limit is reached until then, and then no more |
+//! | `LIMIT` `LIMIT:epoch` | refuses because of the subscription's limit until then, and answers after that |
 //! | `LIMIT_WARNING` | answers, with the headers of a nearly used subscription |
 //! | `HANG_HEADERS` `HANG_BODY` | stops answering before or after the response's head |
 //! | `CUT` `CUT:times` | resets the connection after the first delta |
 //! | `CUT_CALL` `CUT_CALL:times` | resets the connection inside a tool call |
 //! | `MALFORMED` `ERROR_EVENT` `ERROR_AFTER_TEXT` `HTML` `EMPTY` `NO_STOP` | breaks the stream in that way |
-//! | `KEEP_ALIVES` | says nothing, and keeps the connection alive |
+//! | `KEEP_ALIVES` | sends nothing but keep-alives |
 //! | `OVERFLOW:n` `OVERFLOW:n:times` | finds the conversation longer than its window of n tokens |
 //! | `QUOTA` | has no balance left |
 //! | `REFUSE` `MAXTOK` | ends the message for that reason |
 //!
-//! Directives combine: tools are called first, and the others say how the turn continues after the
-//! tools. `times` limits a failure to that many requests with exactly this prompt; later requests
-//! get the normal answer.
+//! Directives combine: tools are called first, and the other directives determine how the turn
+//! continues. `times` limits a failure to that many requests with exactly this prompt; later
+//! requests get the normal answer.
 
 use std::time::{Duration, SystemTime};
 
@@ -47,7 +47,7 @@ pub fn any_tool_call_directive(tools: &[(&str, Value)]) -> String {
     format!("TOOL:{}:END", json!({"any_of": tools.collect::<Vec<_>>()}))
 }
 
-/// The reset time of a limit when the prompt names none: far enough ahead for any test.
+/// When a limit resets if the prompt does not say: far enough ahead for any test.
 pub const DEFAULT_LIMIT_RESET: u64 = 4_000_000_000;
 
 /// Returns the current time in Unix seconds.
@@ -68,12 +68,12 @@ pub struct Directives {
     stop: Option<ReplyStop>,
     limit_warning: bool,
     failure: Option<(ScriptedFailure, Option<usize>)>,
-    /// A directive that could not be parsed. The model names it in its answer, so that the test
-    /// fails visibly.
+    /// A directive that could not be parsed. The model's answer names it, so that the test fails
+    /// visibly.
     unreadable: Option<String>,
 }
 
-/// A tool call, as one of several alternatives. Never empty.
+/// A tool call, given as a list of alternatives. Never empty.
 #[derive(Clone, Debug, PartialEq)]
 struct ScriptedCall(Vec<(String, Value)>);
 
@@ -109,7 +109,7 @@ enum ScriptedFailure {
 }
 
 impl Directives {
-    /// Parses a prompt; `None` when it contains no directive at all.
+    /// Parses a prompt. Returns `None` if it contains no directive at all.
     pub fn parse(text: &str) -> Option<Self> {
         let mut found = Self::default();
         let rest = found.take_calls(text);
@@ -128,8 +128,8 @@ impl Directives {
         (found != Self::default()).then_some(found)
     }
 
-    /// Keeps of alternative tool calls the first one that the request offers; the first one of all if
-    /// it offers none.
+    /// Selects, for each call with alternatives, the first tool that the request offers, or the
+    /// first alternative if the request offers none of them.
     pub(super) fn choose_tools(&mut self, offered: impl FnOnce() -> Vec<String>) {
         if self.calls.iter().all(|call| call.0.len() == 1) {
             return;
@@ -141,8 +141,8 @@ impl Directives {
         }
     }
 
-    /// Returns the answer after `rounds` rounds of tool results, when this prompt has already
-    /// failed `failed` times.
+    /// Returns the answer after `rounds` rounds of tool results, if this prompt has already failed
+    /// `failed` times.
     pub fn reply(&self, rounds: usize, tool_failed: bool, failed: usize) -> Reply {
         if let Some(word) = &self.unreadable {
             return Reply::text(format!("The scripted model cannot read the directive {word}"));
@@ -251,7 +251,7 @@ impl Directives {
         rest
     }
 
-    /// Returns `None` when the word is a directive whose numbers cannot be parsed.
+    /// Applies a word of the prompt. Returns `None` for a directive whose numbers cannot be parsed.
     fn take_word(&mut self, word: &str) -> Option<()> {
         let (name, numbers) = word.split_once(':').unwrap_or((word, ""));
         let mut numbers = numbers.split(':').filter(|number| !number.is_empty());
@@ -259,8 +259,8 @@ impl Directives {
             "WORDS" => {
                 self.answer = AnswerSpec::Words(numbers.next()?.parse().ok()?);
                 if let Some(pause) = numbers.next() {
-                    // An explicit pause of 0 still means one write per delta, so use the shortest
-                    // pause there is: zero itself would send everything in one write.
+                    // An explicit pause of 0 still means one write per delta. A pause of zero would
+                    // send everything in one write, so use the shortest pause there is.
                     let pause = pause.parse().map(Duration::from_millis).ok()?;
                     self.pause = pause.max(Duration::from_nanos(1));
                 }

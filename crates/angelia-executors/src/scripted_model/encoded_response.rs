@@ -1,4 +1,4 @@
-//! An encoded answer, ready to be written, and the answers that are the same in every dialect.
+//! An encoded answer, ready to be written, and the answers that all dialects share.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) enum ResponseBody {
     /// No response at all, not even a head.
     Never,
     Whole(Vec<u8>),
-    /// A chunked body; all frames go out in one write when the pause is zero.
+    /// A chunked body. If the pause is zero, all frames are sent in one write.
     Stream {
         frames: Vec<Vec<u8>>,
         pause: Duration,
@@ -31,7 +31,7 @@ pub(super) enum StreamEnd {
     Complete,
     Hang,
     Reset,
-    /// This frame again and again, until the client leaves.
+    /// Repeats this frame until the client disconnects.
     Repeat(Vec<u8>),
 }
 
@@ -40,7 +40,7 @@ impl EncodedResponse {
         Self::whole(status, "application/json", body.to_string().into_bytes())
     }
 
-    /// Returns the page that a gateway shows instead of the API's answer.
+    /// Returns an HTML page, as a gateway sends it instead of the API's answer.
     pub(super) fn html() -> Self {
         Self::whole(200, "text/html", b"<html><body>gateway page</body></html>".to_vec())
     }

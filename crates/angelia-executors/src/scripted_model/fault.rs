@@ -1,24 +1,24 @@
-//! The faults of an answer, independent of the dialect.
+//! The faults that an answer can have, independent of the dialect.
 
-/// The way in which a stream breaks off.
+/// How a stream breaks off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamBreak {
-    /// Nothing more comes, and the connection stays open.
+    /// The stream goes silent, and the connection stays open.
     Hang,
-    /// Only keep-alives come.
+    /// Only keep-alives follow.
     KeepAlives,
     /// The connection is reset.
     Reset,
-    /// The body ends as if it were whole.
+    /// The body ends as if it were complete.
     End,
-    /// An error is reported, and the body ends.
+    /// The stream reports an error, and the body ends.
     ErrorFrame,
-    /// The same with the error of a key that is not accepted any more.
+    /// Like `ErrorFrame`, with the error for a key that is no longer accepted.
     RefusedKey,
 }
 
-/// A mistake of servers in an answer that is otherwise whole. A quirk that a dialect cannot express
-/// changes nothing.
+/// A mistake that servers make in an otherwise complete answer. A quirk that a dialect cannot
+/// express has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireQuirk {
     /// Every block has the index 0.
@@ -29,37 +29,37 @@ pub enum WireQuirk {
     RepeatedCallId,
     /// The arguments of a call are an object instead of JSON in a string.
     ObjectArguments,
-    /// The message calls a tool and says that it ended naturally.
+    /// The message calls a tool but says that it ended naturally.
     StopWithCalls,
-    /// Each space in a text is half of a surrogate pair.
+    /// Each space in a text is replaced by half of a surrogate pair.
     LoneSurrogate,
-    /// Each space in a text is a tab that is not escaped.
+    /// Each space in a text is replaced by an unescaped tab.
     RawTab,
-    /// Each frame has a field with `NaN`.
+    /// Each frame has a field whose value is `NaN`.
     NotANumber,
 }
 
-/// An error that clients recognise by its type or words, with the status that belongs to it.
+/// An error that clients recognise by its type or wording, with the matching status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiError {
-    /// The balance is used up; in two dialects with the status of a rate limit.
+    /// The balance is used up. Two dialects report this with the status of a rate limit.
     InsufficientQuota,
     /// The conversation is longer than this window.
     Overflow { window: u64 },
-    /// The reasoning that was sent back is not accepted.
+    /// The model does not accept the reasoning that the client sent back.
     ReasoningRejected,
-    /// The model takes no images.
+    /// The model does not accept images.
     ImageRefused,
     /// An image has too many bytes.
     ImageTooLarge,
-    /// More output was asked for than this limit.
+    /// The request asks for more output than this limit.
     OutputCap { limit: u64 },
 }
 
 /// A broken answer that clients must cope with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The request is read and never answered.
+    /// The request is read but never answered.
     HangHeaders,
     /// The head and the first delta, then silence.
     HangBody,
@@ -77,8 +77,8 @@ pub enum Fault {
     MissingStop,
     /// The first delta, then an error event.
     ErrorAfterText,
-    /// The head and a part of a tool call, then a connection reset.
+    /// The head and part of a tool call, then a connection reset.
     CutCall,
-    /// The head and then nothing but keep-alives.
+    /// The head, and then nothing but keep-alives.
     KeepAlives,
 }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 on the byte level: reads one request, writes response heads and chunks.
+//! HTTP/1.1 at the byte level: reads requests, writes response heads and chunks.
 
 use std::{fmt::Write as _, io, time::Instant};
 
@@ -12,7 +12,7 @@ use super::{encoded_response::EncodedResponse, request_log::RecordedRequest};
 
 const MAX_HEAD_BYTES: usize = 256 * 1024;
 
-/// Reads one request; `None` when the client has closed the connection between two requests.
+/// Reads one request. Returns `None` if the client closed the connection between two requests.
 pub(super) async fn read_request(
     stream: &mut TcpStream,
     buffer: &mut BytesMut,
@@ -105,7 +105,7 @@ async fn read_chunked(stream: &mut TcpStream, buffer: &mut BytesMut) -> io::Resu
     }
 }
 
-/// Builds the head of a response; `length` is `None` for a chunked one.
+/// Builds the head of a response. `length` is `None` for a chunked response.
 pub(super) fn head(response: &EncodedResponse, length: Option<usize>) -> Vec<u8> {
     let mut head = format!(
         "HTTP/1.1 {} {}\r\ncontent-type: {}\r\n",

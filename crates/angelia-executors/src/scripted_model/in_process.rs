@@ -1,5 +1,5 @@
 //! The scripted model without a connection, for our own loop. Everything happens in the test's own
-//! task, so on paused time a wait costs nothing and lasts exactly as long as it should.
+//! task, so with paused time a wait costs nothing and lasts exactly as long as it should.
 
 use std::{collections::VecDeque, future::pending, io, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::native::client::{ConnectionError, Endpoint, ReplyBytes, Transport, TransportReply};
 
-/// The pause between the keep-alives of a stream that has nothing else to say.
+/// The pause between keep-alives in a stream that sends nothing else.
 const KEEP_ALIVE_PAUSE: Duration = Duration::from_millis(500);
 
 /// A model that answers from a script. Clones share the script and the log.
@@ -32,12 +32,12 @@ impl InProcessModel {
         self.responder.script(replies);
     }
 
-    /// Returns how many scripted answers have not been used yet.
+    /// Returns the number of scripted answers that have not been used yet.
     pub fn unused_replies(&self) -> usize {
         self.responder.unused_replies()
     }
 
-    /// Returns the requests so far; their times are those of the runtime.
+    /// Returns the requests so far. Their times come from the runtime's clock.
     pub fn model_requests(&self) -> Vec<SharedRequest> {
         self.log.model_requests()
     }
@@ -89,14 +89,13 @@ fn reply_headers(response: &EncodedResponse) -> HeaderMap {
     .collect()
 }
 
-/// The frames of a body, one by one.
+/// The frames of a body, returned one by one.
 #[derive(Debug)]
 struct ScriptedBytes {
     frames: VecDeque<Vec<u8>>,
     pause: Duration,
     end: StreamEnd,
-    /// The time at which the next frame is due. Kept here, because a read may be dropped and begun
-    /// again.
+    /// When the next frame is due. It is kept here because a read may be dropped and started again.
     due: Instant,
 }
 

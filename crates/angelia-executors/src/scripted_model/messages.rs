@@ -192,7 +192,7 @@ fn message_id(context: &ReplyContext<'_>) -> String {
     format!("msg_test{:04}", context.id)
 }
 
-/// Encodes an event, whose name is also its type.
+/// Encodes an event under the name in its `type` field.
 fn typed(data: &Value) -> Vec<u8> {
     event(data["type"].as_str().unwrap_or_default(), data)
 }

@@ -1,16 +1,15 @@
-//! A model API on loopback whose answers are scripted by the caller or by the prompt itself: for
-//! tests, and for `angelia selftest`.
+//! A model API on loopback whose answers are scripted by the caller or by the prompt itself, for
+//! tests and for `angelia selftest`.
 //!
 //! It speaks four dialects (Anthropic Messages, OpenAI Chat Completions, OpenAI Responses, Gemini),
-//! so that the real agent programs and our own loop can be driven without a login and without a
-//! network. The server runs on its own thread, so a test's paused clock or busy runtime does not
-//! affect it.
+//! so that the real agent programs and our own loop can run without a login and without a network.
+//! The server runs on its own thread, so a test's paused clock or busy runtime does not affect it.
 //!
-//! A request is answered by the first of these that has an answer: the next [`Reply`] of
+//! A request is answered by the first of these that has an answer: the next [`Reply`] from
 //! [`ModelServer::script`], the function given to [`ModelServer::respond_with`], the directives in
 //! the prompt ([`directive`]), the default text.
 //!
-//! [`InProcessModel`] answers in the same way, without a server.
+//! [`InProcessModel`] answers in the same way but without a server.
 
 mod acp_gemini;
 mod chat;
@@ -48,10 +47,10 @@ pub use self::{
 };
 use self::{request_log::RequestLog, responder::Responder};
 
-/// The answer when neither the test nor the prompt scripts one.
+/// The answer if neither the test nor the prompt scripts one.
 pub const DEFAULT_TEXT: &str = "Hello from the scripted model.";
 
-/// A running server; dropping it closes every connection and joins its thread.
+/// A running server. Dropping it closes every connection and joins its thread.
 #[derive(Debug)]
 pub struct ModelServer {
     address: SocketAddr,
@@ -61,7 +60,7 @@ pub struct ModelServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Fewer model requests than a test waited for arrived in time.
+/// Fewer model requests arrived in time than a test waited for.
 #[derive(Debug, thiserror::Error)]
 #[error("the model server saw {seen} of {wanted} requests within {within:?}")]
 pub struct TooFewRequests {
@@ -78,7 +77,7 @@ impl ModelServer {
 
     /// Listens on the given address; port 0 picks a free one.
     pub fn listen(address: SocketAddr) -> io::Result<Self> {
-        // Bind before the thread starts, so that the address is known and clients can connect when
+        // Bind before the thread starts, so that the address is known and clients can connect once
         // this function returns.
         let listener = std::net::TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -121,7 +120,7 @@ impl ModelServer {
         self.responder.script(replies);
     }
 
-    /// Sets the function that answers when the script is used up; when it returns `None`, the
+    /// Sets the function that answers once the script is used up. If it returns `None`, the
     /// prompt's directives apply.
     pub fn respond_with(
         &self,
@@ -130,7 +129,7 @@ impl ModelServer {
         self.responder.respond_with(Box::new(answer));
     }
 
-    /// Sets the token counts of every following answer.
+    /// Sets the token counts of all further answers.
     pub fn set_usage(&self, usage: ReplyUsage) {
         self.responder.set_usage(usage);
     }
@@ -145,13 +144,12 @@ impl ModelServer {
         self.log.all()
     }
 
-    /// Returns the requests that asked the model for an answer, without token counts, probes and
-    /// model lists.
+    /// Returns the requests for a model's answer, excluding token counts, probes and model lists.
     pub fn model_requests(&self) -> Vec<SharedRequest> {
         self.log.model_requests()
     }
 
-    /// Switches the recording of requests on or off (for long benchmarks); it starts switched on.
+    /// Turns the recording of requests on or off, for long benchmarks. It is on by default.
     pub fn set_recording(&self, on: bool) {
         self.log.set_recording(on);
     }
@@ -180,7 +178,7 @@ impl Drop for ModelServer {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // If the server thread panicked, it has already printed the panic.
+            // If the server thread panicked, the panic was already printed.
             let _ = thread.join();
         }
     }

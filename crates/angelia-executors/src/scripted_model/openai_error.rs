@@ -18,7 +18,7 @@ pub(super) fn of_status(status: u16, message: Option<&str>) -> Value {
         "param": null}})
 }
 
-/// Returns the status and the object of an error that has a code of its own.
+/// Returns the status and the error object of an error that has its own code.
 pub(super) fn of_kind(refusal: ApiError) -> (u16, Value) {
     let invalid = "invalid_request_error";
     let (status, kind, code, words) = match refusal {

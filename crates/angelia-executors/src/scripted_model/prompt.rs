@@ -1,5 +1,4 @@
-//! Extracts the user's prompt from a model request, without the context that the client wraps
-//! around it.
+//! Extracts the user's prompt from a model request, without the context that the client adds.
 
 use std::borrow::Cow;
 
@@ -23,7 +22,7 @@ pub(super) struct ParsedPrompt {
 pub(super) struct RequestHead {
     pub(super) model: String,
     pub(super) stream: bool,
-    /// Whether a stream of Chat Completions is to end with the token counts.
+    /// Whether a Chat Completions stream should end with the token counts.
     pub(super) wants_usage: bool,
 }
 
@@ -91,7 +90,8 @@ impl ParsedPrompt {
     }
 
     /// Searches from the newest message back to the one with the user's text. The last message
-    /// often has the role `system`. Tool results are messages of their own, or share one with text.
+    /// often has the role `system`. Tool results are messages of their own, or share a message with
+    /// text.
     fn from_messages(messages: &[ConversationEntry<'_>]) -> Self {
         let mut found = Self::default();
         let mut in_results = false;
@@ -170,7 +170,7 @@ fn parts(content: Option<&RawValue>) -> Vec<ContentPart<'_>> {
 
 /// Returns the user's own text in a part, without the client's reminders and status lines.
 fn user_text(part: &ContentPart<'_>) -> Option<String> {
-    // Angelia uses the second one to carry a client's system messages.
+    // Angelia uses the second tag to carry a client's system messages.
     const TAGS: [(&str, &str); 2] =
         [("<system-reminder>", "</system-reminder>"), ("<system>", "</system>")];
     let mut text = part.text.as_deref()?.to_owned();
@@ -187,7 +187,7 @@ fn user_text(part: &ContentPart<'_>) -> Option<String> {
     (!text.is_empty() && !is_trace).then(|| text.to_owned())
 }
 
-/// Picks, of several texts in one message, the last one with a directive, or else the last one.
+/// Picks from the texts of one message the last one with a directive, or else the last one.
 fn choose_prompt_text(mut texts: Vec<String>) -> Option<String> {
     let telling =
         texts.iter().rposition(|text| super::directive::Directives::parse(text).is_some());

@@ -10,11 +10,11 @@ use super::fault::{ApiError, Fault, StreamBreak, WireQuirk};
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub body: ReplyBody,
-    /// Added to the response; also on error statuses.
+    /// Added to the response, even to error responses.
     pub headers: Vec<(String, String)>,
     /// The delay before the first byte of the response.
     pub wait: Duration,
-    /// The token counts of this answer; `None`: those of every answer.
+    /// The token counts of this answer; `None` uses the server's counts.
     pub usage: Option<ReplyUsage>,
 }
 
@@ -39,10 +39,10 @@ pub enum ReplyBody {
 pub struct ReplyMessage {
     pub blocks: Vec<ReplyBlock>,
     pub stop: ReplyStop,
-    /// Between two deltas; zero sends the whole stream in one write.
+    /// The pause between two deltas; zero sends the whole stream in one write.
     pub pause: Duration,
     pub quirk: Option<WireQuirk>,
-    /// The break of the stream, in the middle of the last block.
+    /// How the stream breaks off in the middle of the last block.
     pub cut: Option<StreamBreak>,
 }
 
@@ -65,7 +65,7 @@ pub enum ReplyBlock {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplyStop {
-    /// `end_turn`, or `tool_use` when the message calls a tool.
+    /// `end_turn`, or `tool_use` if the message calls a tool.
     #[default]
     Natural,
     MaxTokens,
@@ -93,7 +93,7 @@ impl ReplyUsage {
         self.cache_write_5m + self.cache_write_1h
     }
 
-    /// Returns the input with its cached parts, as two dialects count it.
+    /// Returns the input including its cached parts, as two dialects count it.
     pub(super) fn inclusive_input(self) -> u64 {
         self.input + self.cache_read + self.cache_write()
     }
@@ -108,7 +108,7 @@ impl Reply {
         Self::message(vec![ReplyBlock::Text(text.into())])
     }
 
-    /// `count` words (`w0 w1 …`), one delta each, with a pause between them.
+    /// Answers with `count` words (`w0 w1 …`), one delta each, with a pause between them.
     pub fn words(count: usize, pause: Duration) -> Self {
         Self::message(vec![ReplyBlock::Words(count)]).with_pause(pause)
     }
@@ -187,7 +187,7 @@ impl Reply {
         self
     }
 
-    /// Reports these counts of tokens, and nothing about a cache.
+    /// Reports these token counts, without any cache.
     #[must_use]
     pub fn with_tokens(mut self, input: u64, output: u64) -> Self {
         self.usage =
@@ -195,7 +195,7 @@ impl Reply {
         self
     }
 
-    /// Sends a message's deltas one by one with this pause; no effect on other answers.
+    /// Sends a message's deltas one by one with this pause in between; no effect on other answers.
     #[must_use]
     pub fn with_pause(self, pause: Duration) -> Self {
         self.with_message(|message| message.pause = pause)
@@ -213,7 +213,7 @@ impl Reply {
         self.with_message(|message| message.quirk = Some(quirk))
     }
 
-    /// Breaks a message off in the middle of its last block; no effect on other answers.
+    /// Breaks off a message in the middle of its last block; no effect on other answers.
     #[must_use]
     pub fn with_cut(self, cut: StreamBreak) -> Self {
         self.with_message(|message| message.cut = Some(cut))
@@ -236,18 +236,18 @@ impl ReplyMessage {
         self.blocks.iter().any(|block| block.tool_name().is_some())
     }
 
-    /// Reports whether the end of the message must say that it calls a tool.
+    /// Reports whether the message must end with the stop reason for tool calls.
     pub(super) fn stops_for_tools(&self) -> bool {
         self.calls_tool() && self.quirk != Some(WireQuirk::StopWithCalls)
     }
 
-    /// Returns the index that a block is sent with.
+    /// Returns the index with which a block is sent.
     pub(super) fn sent_index(&self, index: usize) -> usize {
         if self.quirk == Some(WireQuirk::SharedIndex) { 0 } else { index }
     }
 
-    /// Returns the id that the call at this index is sent with, made from the prefix and the number
-    /// of the answer.
+    /// Returns the id with which the call at this index is sent, made from the prefix and the
+    /// number of the answer.
     pub(super) fn call_id(&self, prefix: &str, answer: u64, index: usize) -> Option<String> {
         match self.quirk {
             Some(WireQuirk::NoCallId) => None,

@@ -17,7 +17,7 @@ const MAX_RECORDED_REQUESTS: usize = 1000;
 
 pub type SharedRequest = Arc<RecordedRequest>;
 
-/// One request as it was received.
+/// One request, as received.
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
     pub method: String,
@@ -31,17 +31,17 @@ pub struct RecordedRequest {
 }
 
 impl RecordedRequest {
-    /// Returns the first header of that name (lower case).
+    /// Returns the first header with this lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the body as JSON; `Null` when it is not JSON.
+    /// Returns the body as JSON, or `Null` if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
-    /// Returns the requested model; empty when the request names none.
+    /// Returns the requested model; empty if the request names none.
     pub fn model(&self) -> String {
         super::prompt::RequestHead::of(&self.body).model
     }

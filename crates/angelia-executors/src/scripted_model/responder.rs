@@ -27,7 +27,7 @@ use super::{
 
 type ReplyFn = Box<dyn Fn(&RecordedRequest) -> Option<Reply> + Send + Sync>;
 
-/// The script and the counters behind deterministic ids.
+/// The script, and the counter behind the deterministic ids.
 #[derive(Default)]
 pub(super) struct Responder {
     state: Mutex<ResponderState>,
@@ -39,18 +39,18 @@ struct ResponderState {
     script: VecDeque<Reply>,
     reply_fn: Option<ReplyFn>,
     usage: ReplyUsage,
-    /// Counts the scripted failures that each prompt has already got.
+    /// How many scripted failures each prompt has already received.
     failed: HashMap<String, usize>,
 }
 
-/// The data a dialect's encoder needs besides the reply.
+/// What a dialect's encoder needs besides the reply.
 pub(super) struct ReplyContext<'a> {
     pub(super) model: &'a str,
     pub(super) stream: bool,
-    /// Whether the client asks for the token counts of a stream; only one dialect has to be asked.
+    /// Whether the client asks for the token counts of a stream, which one dialect requires.
     pub(super) wants_usage: bool,
     pub(super) usage: ReplyUsage,
-    /// Unique per answer; ids of messages and tool calls are made from it.
+    /// Unique per answer; the ids of messages and tool calls derive from it.
     pub(super) id: u64,
     /// The body of the request.
     pub(super) request: &'a [u8],
@@ -159,7 +159,7 @@ impl Responder {
     }
 }
 
-/// Returns one model list that the clients of all dialects can read.
+/// Returns a model list that the clients of all dialects can read.
 fn models() -> Value {
     let ids = ["claude-opus-5-5", "claude-sonnet-5", "gpt-5.5"];
     let data: Vec<Value> = ids.iter().map(|id| model(id)).collect();

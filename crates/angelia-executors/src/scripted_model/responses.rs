@@ -59,7 +59,7 @@ impl Dialect for ResponsesDialect {
         let mut failed = open(context);
         failed["status"] = json!("failed");
         failed["error"] = openai_error::of_status(status, None)["error"].take();
-        // Clients use the number to notice gaps at most; the frames before are not counted.
+        // Clients at most use the number to notice gaps, so the frames before it are not counted.
         Sequence::default().event("response.failed", json!({"response": failed}))
     }
 
@@ -67,7 +67,7 @@ impl Dialect for ResponsesDialect {
         "response.output_text.delta"
     }
 
-    /// This dialect has no event for it; servers send comments.
+    /// Returns a comment, as servers send it, because this dialect has no event for keep-alives.
     fn keep_alive() -> Vec<u8> {
         b": keep-alive\n\n".to_vec()
     }
@@ -122,7 +122,7 @@ fn framed(
     framed
 }
 
-/// The names for the part inside an item that has its own `added` and `done` events.
+/// The event and field names for a part of an item that has its own `added` and `done` events.
 struct PartEventNames {
     kind: &'static str,
     added: &'static str,
@@ -149,7 +149,7 @@ fn part(block: &ReplyBlock) -> Option<PartEventNames> {
 }
 
 /// Returns the names of the delta event, of the closing event, and of the closing event's field
-/// with the whole text.
+/// that holds the whole text.
 fn delta_names(block: &ReplyBlock) -> (&'static str, &'static str, &'static str) {
     match block {
         ReplyBlock::Thinking(_) => (
@@ -197,8 +197,9 @@ fn item(
                 "name": name, "input": input, "status": "completed"})
         }
         ReplyBlock::Tool { name, .. } | ReplyBlock::RawTool { name, .. } => {
-            // An MCP server's tool is called by the server's name (`namespace`) and its own name,
-            // unless the client offers it under one name, or by a tool that takes one name.
+            // An MCP tool is called by its server's name (`namespace`) and its own name, unless the
+            // client offers it under one combined name, or offers `tool_call`, which takes a
+            // combined name.
             let offers = |name: &str| {
                 let tool = format!(r#""name":"{name}""#);
                 memchr::memmem::find(context.request, tool.as_bytes()).is_some()
@@ -226,7 +227,7 @@ fn item(
     item
 }
 
-/// Returns the item as `output_item.added` announces it: in progress and without content.
+/// Returns the item as announced by `output_item.added`: in progress and without content.
 fn opened(item: &Value) -> Value {
     let mut item = item.clone();
     for (field, empty) in [

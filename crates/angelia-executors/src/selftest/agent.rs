@@ -15,17 +15,17 @@ use crate::claude::version::ClaudeVersion;
 
 /// An agent in a private home, with the prompts that make it do what a check needs.
 ///
-/// A prompt is `None` where the agent cannot be made to do that.
+/// A prompt is `None` if the agent cannot be made to do that.
 pub trait CheckedAgent: Sync {
     fn executor(&self) -> &Arc<dyn Executor>;
 
     /// Returns a plain specification: agent mode, logged in, every tool call needs approval.
     fn spec(&self) -> SessionSpec;
 
-    /// Returns a prompt that makes the agent answer with `text` in the answer.
+    /// Returns a prompt that makes the agent include `text` in its answer.
     fn say_prompt(&self, text: &str) -> String;
 
-    /// Returns a prompt that makes the agent answer `count` words one by one, `pause` apart.
+    /// Returns a prompt that makes the agent answer with `count` words one by one, `pause` apart.
     fn words_prompt(&self, count: usize, pause: Duration) -> String;
 
     /// Returns a prompt that makes the agent run this shell command after asking for approval, and
@@ -35,22 +35,22 @@ pub trait CheckedAgent: Sync {
     /// Returns a prompt that makes the agent write a new file with this one line, and then answer.
     fn write_prompt(&self, path: &Path, line: &str) -> Option<String>;
 
-    /// Returns a prompt to which the model answers with an error that says `message`.
+    /// Returns a prompt to which the model responds with an error that says `message`.
     fn model_error_prompt(&self, message: &str) -> Option<String>;
 
     /// Returns a prompt that makes the agent call one of the caller's tools without arguments, and
     /// then answer.
     fn tool_call_prompt(&self, tool: &str) -> Option<String>;
 
-    /// Writes a text to the place where the agent's program reads the instructions of its owner.
+    /// Writes a text to the file from which the agent reads its owner's instructions.
     fn plant_instructions(&self, text: &str) -> Option<io::Result<()>>;
 
-    /// Reports whether the agent must continue its conversations in a new process.
+    /// Reports whether the agent must be able to continue its conversations in a new process.
     fn must_resume(&self) -> bool {
         true
     }
 
-    /// Returns the whole last request that the model received, where that can be seen.
+    /// Returns the whole last request that the model received, if it is visible.
     fn last_model_request(&self) -> Option<Value>;
 
     /// Reports whether allowed commands are really executed.
@@ -70,7 +70,7 @@ impl TestedVersions {
     }
 
     /// Compares a version with the tested ones. A version without a number counts as newer, because
-    /// nothing is known of it.
+    /// nothing is known about it.
     pub fn place(&self, version: &str) -> VersionPlace {
         let number = ClaudeVersion::find;
         match number(version) {
@@ -81,7 +81,7 @@ impl TestedVersions {
     }
 }
 
-/// The relation of a version to those that our tests run.
+/// How a version relates to those that our tests run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionPlace {
     Older,
@@ -89,14 +89,15 @@ pub enum VersionPlace {
     Newer,
 }
 
-/// The setup with which a scripted model drives the agent of an executor. A call is a directive of
-/// the scripted model ([`crate::scripted_model::directive`]).
+/// How a scripted model drives the agent of an executor. A call is a directive for the scripted
+/// model ([`crate::scripted_model::directive`]).
 pub trait ScriptedAgent: fmt::Debug + Send + Sync {
-    /// Returns the versions that our tests run of the program that calls itself `version`.
+    /// Returns the versions that our tests run. `version` is how the installed program describes
+    /// itself.
     fn tested_versions(&self, version: &str) -> Option<TestedVersions>;
 
-    /// Writes the files and sets the variables that make the program use the model at `base_url`,
-    /// with a dummy key, and nothing outside the folders.
+    /// Writes the files and sets the variables that make the program use the model at `base_url`
+    /// with a dummy key, and touch nothing outside the folders.
     fn connect(
         &self,
         spec: &mut SessionSpec,
@@ -110,15 +111,15 @@ pub trait ScriptedAgent: fmt::Debug + Send + Sync {
     /// Returns a call that writes a new file with one line.
     fn write_call(&self, path: &Path, line: &str) -> String;
 
-    /// Returns a call of one of the caller's tools, without arguments.
+    /// Returns a call to one of the caller's tools, without arguments.
     fn caller_tool_call(&self, tool: &str) -> Option<String>;
 
-    /// Reports whether the agent must continue its conversations in a new process.
+    /// Reports whether the agent must be able to continue its conversations in a new process.
     fn must_resume(&self) -> bool {
         true
     }
 
-    /// Returns the file in which the program looks for its owner's instructions.
+    /// Returns the file from which the program reads its owner's instructions.
     fn instructions_file(&self, folders: &PrivateFolders) -> Option<PathBuf>;
 }
 

@@ -2,7 +2,7 @@
 
 use angelia_core::model::Failure;
 
-/// A wrong or missing behaviour of an agent, in words for a person.
+/// A wrong or missing behaviour of an agent, described for a person.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{words}")]
 pub struct Defect {
@@ -15,7 +15,7 @@ impl Defect {
         Self { words: words.into(), is_start: false }
     }
 
-    /// The agent did not start, so that no other check can pass either.
+    /// Creates the defect of an agent that did not start, so that no other check can pass either.
     pub(super) fn of_start(failure: Failure) -> Self {
         Self { is_start: true, ..Self::from(failure) }
     }

@@ -1,4 +1,4 @@
-//! An agent that a scripted model drives, in private folders.
+//! An agent in private folders, driven by a scripted model.
 
 use std::{
     fmt, fs, io,
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::scripted_model::ModelServer;
 
-/// The program to start: a path, a whole command line, or neither for the one on `PATH`.
+/// The program to start: a path, a whole command line, or neither to use the one on `PATH`.
 #[derive(Clone, Debug, Default)]
 pub struct AgentProgram {
     pub binary: Option<PathBuf>,
@@ -38,8 +38,8 @@ impl fmt::Debug for ScriptedFixture {
 }
 
 impl ScriptedFixture {
-    /// Starts the model, and writes the program's files into the folders. The host of the executor
-    /// must have the environment of these folders.
+    /// Starts the model and writes the program's files into the folders. The executor's host must
+    /// use the environment of these folders.
     pub fn new(
         agent: &'static dyn ScriptedAgent,
         executor: Arc<dyn Executor>,
@@ -54,7 +54,7 @@ impl ScriptedFixture {
         Ok(Self { agent, executor, spec, folders, server })
     }
 
-    /// Returns the model, with the requests that it has received.
+    /// Returns the model server, which records the requests that it receives.
     pub fn server(&self) -> &ModelServer {
         &self.server
     }
@@ -91,7 +91,7 @@ impl CheckedAgent for ScriptedFixture {
     }
 
     fn model_error_prompt(&self, message: &str) -> Option<String> {
-        // A request that the model calls invalid is not sent again, so the check is short.
+        // Agents do not retry a request that the model calls invalid, so the check is short.
         Some(format!("STATUS:400 ECHO:{message}"))
     }
 

@@ -1,15 +1,15 @@
-//! Checks whether an installed agent behaves as Angelia expects, against a scripted model on
-//! loopback: `angelia selftest`, and the first part of the conformance suite of every executor
-//! (`docs/design/0027-selftest.md`).
+//! Checks whether an installed agent behaves as Angelia expects, using a scripted model on
+//! loopback. Used by `angelia selftest`, and as the first part of every executor's conformance
+//! suite (`docs/design/0027-selftest.md`).
 //!
-//! - [`CHECKS`]: every check, in the order of the report. A check returns the defect; it does not
-//!   panic, because it runs in the program of a person.
+//! - [`CHECKS`]: every check, in the order of the report. A check returns a defect instead of
+//!   panicking, because it runs inside a user's program.
 //! - [`CheckedAgent`]: the agent that a check drives; [`ScriptedFixture`] is one with a scripted
 //!   model.
-//! - [`ScriptedAgent`]: the setup of an agent for a scripted model, implemented in the folder of
-//!   each executor.
+//! - [`ScriptedAgent`]: how to set up an agent for a scripted model, implemented in each executor's
+//!   folder.
 //! - [`private_home`]: the folders in which the agent runs.
-//! - `session`: an open agent and its turns. [`TurnTrace`]: the output of an agent during a turn.
+//! - `session`: an open agent and its turns. [`TurnTrace`]: what an agent emits during a turn.
 //! - [`stream`]: the invariants of a turn's events, checked after every turn.
 
 mod agent;

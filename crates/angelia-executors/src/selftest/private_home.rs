@@ -1,4 +1,4 @@
-//! A private home, working folder and environment for an agent: nothing of the owner's but `PATH`.
+//! A private home, working folder and environment for an agent. Only `PATH` comes from the owner.
 
 use std::{
     ffi::OsString,
@@ -12,7 +12,8 @@ use std::{
 
 use uuid::Uuid;
 
-/// A child that was just killed may still be writing, which makes a removal fail half-way.
+/// How often to try removing a folder. A child that was just killed may still be writing, which
+/// makes a removal fail halfway.
 const REMOVAL_TRIES: u32 = 50;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
 
@@ -22,7 +23,7 @@ pub struct PrivateFolders {
     root: PathBuf,
 }
 
-/// A new folder with [`PrivateFolders`] in it, removed on drop.
+/// A new folder that contains the [`PrivateFolders`]; removed on drop.
 #[derive(Debug)]
 pub struct PrivateHome {
     folders: PrivateFolders,
@@ -48,8 +49,8 @@ impl PrivateFolders {
         self.root.join("run")
     }
 
-    /// Returns the whole environment of a child. It holds only `PATH`, the language, and the
-    /// variables that keep every file inside these folders.
+    /// Returns the whole environment of a child: only `PATH`, the language, and the variables that
+    /// keep every file inside these folders.
     pub fn environment(&self, path: OsString) -> Vec<(OsString, OsString)> {
         vec![
             ("HOME".into(), self.home().into()),
@@ -62,14 +63,14 @@ impl PrivateFolders {
 }
 
 impl PrivateHome {
-    /// Creates the folders in a new folder below `parent`, whose name begins with `prefix`. Only the
-    /// owner can read them.
+    /// Creates the folders in a new folder inside `parent` whose name begins with `prefix`. Only
+    /// the owner can read them.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
         let root = parent.join(format!("{prefix}{}", Uuid::new_v4().simple()));
         let mut private = fs::DirBuilder::new();
         private.mode(0o700);
         private.create(&root)?;
-        // The name that programs see must be the real one, also where the parent is a link.
+        // Programs must see the real path, even if the parent is a link.
         let home = Self { folders: PrivateFolders { root: root.canonicalize()? } };
         for folder in ["home", "work", "tmp", "run"] {
             private.create(home.root().join(folder))?;

@@ -22,16 +22,16 @@ use uuid::Uuid;
 
 use super::{CheckedAgent, Defect, TurnTrace, stream};
 
-/// Limits the start of an agent, with room for a busy machine.
+/// How long an agent may take to start, with room for a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(90);
 
 /// The longest time that an agent may be silent during a turn.
 const STEP_LIMIT: Duration = Duration::from_secs(50);
 
-/// The time an agent gets to exit by itself when it is closed.
+/// How long an agent may take to exit when it is closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(4);
 
-/// The decider in the decisions of a check.
+/// Who decides, in the decisions of a check.
 const DECIDED_BY: &str = "selftest";
 
 pub(super) struct CheckedSession {
@@ -43,10 +43,10 @@ impl CheckedSession {
     /// Opens an agent for a new conversation.
     pub(super) async fn open(agent: &dyn CheckedAgent, spec: &SessionSpec) -> Result<Self, Defect> {
         let opened = Self::start_agent(agent, spec, None).await?;
-        opened.ok_or_else(|| Defect::new("it has lost a conversation that was not begun"))
+        opened.ok_or_else(|| Defect::new("it has lost a conversation that had not begun"))
     }
 
-    /// Opens an agent that continues a conversation; `None` if it no longer has it.
+    /// Opens an agent that continues a conversation. Returns `None` if the agent no longer has it.
     pub(super) async fn resume(
         agent: &dyn CheckedAgent,
         native: &NativeSessionId,
@@ -73,7 +73,7 @@ impl CheckedSession {
         }
     }
 
-    /// Runs a turn to its end, and refuses every request of the agent.
+    /// Runs a turn to its end and denies every request from the agent.
     pub(super) async fn prompt(&mut self, text: impl Into<Arc<str>>) -> Result<TurnTrace, Defect> {
         self.start(text).finish(Verdict::Deny).await
     }
@@ -132,8 +132,8 @@ pub(super) struct RunningTurn<'a> {
 }
 
 impl RunningTurn<'_> {
-    /// Returns the next event; `None` when the turn is over. There is no objection to calls that the
-    /// agent only reports.
+    /// Returns the next event, or `None` when the turn is over. Lets calls that the agent only
+    /// reports proceed.
     async fn next(&mut self) -> Result<Option<AgentEvent>, Defect> {
         loop {
             while self.read == self.received.len() {
@@ -181,7 +181,7 @@ impl RunningTurn<'_> {
         }
     }
 
-    /// Reads events until `pick` returns something; `wanted` names it.
+    /// Reads events until `pick` returns something. `wanted` names it in the defect.
     async fn until<T>(
         &mut self,
         wanted: &str,
@@ -207,7 +207,7 @@ impl RunningTurn<'_> {
     }
 
     pub(super) async fn until_tool_call(&mut self) -> Result<ToolCall, Defect> {
-        self.until("a call of the tool", |event| match event {
+        self.until("a call to the tool", |event| match event {
             AgentEvent::Event(EventKind::ToolCall(call)) => Some(call.clone()),
             _ => None,
         })
@@ -237,7 +237,7 @@ impl RunningTurn<'_> {
         self.cancel.cancel();
     }
 
-    /// Runs the turn to its end, gives this verdict on every further request, and checks the
+    /// Runs the turn to its end with this verdict on every further request, and checks the
     /// invariants of its events.
     pub(super) async fn finish(mut self, verdict: Verdict) -> Result<TurnTrace, Defect> {
         while let Some(event) = self.next().await? {

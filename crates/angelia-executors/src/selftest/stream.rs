@@ -1,4 +1,4 @@
-//! The invariants of a turn's event stream, for every outcome of the turn.
+//! The invariants of a turn's event stream. They hold however the turn ends.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -25,8 +25,8 @@ pub fn check(trace: &TurnTrace) -> Result<(), Defect> {
     check_usage(trace)
 }
 
-/// `Started` comes once and before everything except notices and native events. The agent emits
-/// none of the events that belong to the engine.
+/// Checks that `Started` comes once and before everything except notices and native events, and
+/// that the agent emits none of the engine's own events.
 fn check_start_and_end(trace: &TurnTrace) -> Result<(), Defect> {
     let mut started = 0;
     for event in trace.events() {
@@ -51,8 +51,8 @@ fn check_start_and_end(trace: &TurnTrace) -> Result<(), Defect> {
     Ok(())
 }
 
-/// A block has deltas and then one final event. Its text equals the concatenated deltas, or is
-/// empty to retract them.
+/// Checks that a block has deltas and then one final event, whose text equals the concatenated
+/// deltas or is empty to retract them.
 fn check_blocks(trace: &TurnTrace) -> Result<(), Defect> {
     let mut blocks: BTreeMap<BlockId, BlockState> = BTreeMap::new();
     for event in trace.events() {
@@ -84,7 +84,7 @@ fn check_blocks(trace: &TurnTrace) -> Result<(), Defect> {
     Ok(())
 }
 
-/// Every tool call starts once and ends once.
+/// Checks that every tool call starts once and ends once.
 fn check_tools(trace: &TurnTrace) -> Result<(), Defect> {
     let mut known = HashSet::new();
     let mut open = HashSet::new();
@@ -107,7 +107,7 @@ fn check_tools(trace: &TurnTrace) -> Result<(), Defect> {
     Ok(())
 }
 
-/// An approval request describes its subject, is made once, and is withdrawn at most once.
+/// Checks that an approval request has a description, is made once, and is withdrawn at most once.
 fn check_approval_requests(trace: &TurnTrace) -> Result<(), Defect> {
     let mut asked = HashSet::new();
     let mut withdrawn = HashSet::new();
@@ -137,7 +137,7 @@ fn check_approval_requests(trace: &TurnTrace) -> Result<(), Defect> {
     Ok(())
 }
 
-/// Usage is cumulative, so it only grows.
+/// Checks that the usage only grows, because it is cumulative.
 fn check_usage(trace: &TurnTrace) -> Result<(), Defect> {
     let usages = trace.usages();
     for pair in usages.windows(2) {
@@ -146,12 +146,12 @@ fn check_usage(trace: &TurnTrace) -> Result<(), Defect> {
             && before.output_tokens <= after.output_tokens
             && before.cache_read_tokens <= after.cache_read_tokens
             && before.cache_write_tokens <= after.cache_write_tokens;
-        ensure!(grows, "the counted tokens of a turn became fewer: {usages:?}");
+        ensure!(grows, "the token counts of a turn decreased: {usages:?}");
     }
     Ok(())
 }
 
-/// Fails if a completed turn does not report its number of tokens.
+/// Fails if a completed turn does not report its token counts.
 pub fn check_reported_usage(trace: &TurnTrace) -> Result<(), Defect> {
     if trace.outcome.status != TurnStatus::Completed {
         return Ok(());

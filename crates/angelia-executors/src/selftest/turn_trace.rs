@@ -1,4 +1,4 @@
-//! Everything an agent emitted during one turn, and accessors for it.
+//! Everything that an agent emitted during one turn, and accessors for it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::Defect;
 pub struct TurnTrace {
     pub agent_events: Vec<AgentEvent>,
     pub outcome: AgentOutcome,
-    /// The time from the first cancel to the end of the turn, where that was measured.
+    /// The time from the first cancel to the end of the turn, if it was measured.
     pub cancel_latency: Option<Duration>,
 }
 
@@ -106,7 +106,7 @@ impl TurnTrace {
         self.requests_of(ApprovalStage::Request)
     }
 
-    /// Returns the calls that the agent has reported.
+    /// Returns the calls that the agent reported.
     pub fn reports(&self) -> Vec<&ApprovalRequest> {
         self.requests_of(ApprovalStage::Report)
     }

@@ -116,7 +116,7 @@ fn a_command_may_outlive_its_turn() {
     assert_eq!(talk.formatted(), Vec::<String>::new(), "it belongs to no turn");
     talk.translator.begin_turn();
     talk.notify("turn/started", &json!({"turn": {"id": "turn-2"}}));
-    let news = "notice info background \"what an earlier turn left running has failed with exit \
+    let news = "notice info background \"work left running by an earlier turn has failed with exit \
                 code 137: sleep 9\"";
     assert_eq!(talk.formatted()[1], news);
     talk.item("completed", &failed);
@@ -277,7 +277,7 @@ fn limits_are_told_once_and_kept_for_failures() {
         talk.formatted().into_iter().partition(|line| line.starts_with("quota "));
     assert_eq!(
         notices,
-        ["notice warning rate_limited \"a limit of the account is used up until \
+        ["notice warning rate_limited \"an account limit is used up until \
           2027-01-15T08:00:00Z\""]
     );
     let reported = [

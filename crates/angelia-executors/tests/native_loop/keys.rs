@@ -99,9 +99,9 @@ async fn an_interrupt_does_not_wait_for_the_program_that_makes_the_key() {
     let source = KeySource::Command(vec![Arc::from(path.to_str().unwrap())]);
     let lab = LoopLab::new(Api::Chat, |provider| provider.keys = vec![source.clone()]);
     let mut session = lab.open().await;
-    let began = Instant::now();
+    let start = Instant::now();
     let output = session.prompt_interrupted_when("go on", || begun.exists()).await;
     assert!(matches!(output.outcome.status, TurnStatus::Interrupted), "{output:#?}");
-    assert!(began.elapsed() < Duration::from_secs(15), "it has waited for the key");
+    assert!(start.elapsed() < Duration::from_secs(15), "it has waited for the key");
     session.close().await;
 }

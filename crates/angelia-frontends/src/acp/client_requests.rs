@@ -30,7 +30,7 @@ impl PendingEditorRequest {
         &self.id
     }
 
-    /// Waits for the answer. `Err`: the reason why there is none.
+    /// Waits for the answer. The error tells why there is none.
     pub(super) async fn wait(&mut self) -> EditorResponse {
         let gone = || Err("the editor has disconnected".to_owned());
         (&mut self.answer).await.unwrap_or_else(|_| gone())
@@ -43,7 +43,8 @@ impl Drop for PendingEditorRequest {
     }
 }
 
-/// Sends a request to the editor and waits for the answer. `None`: the request was withdrawn.
+/// Sends a request to the editor and waits for the answer. Returns `None` if the request was
+/// withdrawn.
 pub(super) async fn send_request(
     connection: &EditorConnection,
     request: Option<(Vec<u8>, PendingEditorRequest)>,

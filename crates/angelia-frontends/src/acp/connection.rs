@@ -19,7 +19,7 @@ use crate::stdio::StdioOutput;
 /// The settings of the frontend.
 #[derive(Clone, Debug)]
 pub struct AcpSettings {
-    /// The profile of new sessions. `None`: the default one.
+    /// The profile of new sessions, or `None` for the default one.
     pub profile: Option<Arc<str>>,
     /// The model of new sessions, instead of the profile's.
     pub model: Option<Arc<str>>,
@@ -51,7 +51,7 @@ pub(super) struct OpenSession {
     pub(super) settings: SessionSettings,
     pub(super) has_title: bool,
     pub(super) cost: SessionCost,
-    /// Cancels the running prompt. `None`: no prompt is running.
+    /// Cancels the running prompt. `None` if no prompt is running.
     pub(super) running_prompt: Option<CancellationToken>,
 }
 
@@ -107,7 +107,7 @@ impl EditorConnection {
         self.pending_requests.lock()
     }
 
-    /// Cancels the prompt that runs in a session, if there is one.
+    /// Cancels the running prompt of a session, if there is one.
     pub(super) fn cancel_prompt(&self, session: SessionId) {
         if let Some(running) =
             (self.sessions().get(&session)).and_then(|open| open.running_prompt.as_ref())
@@ -130,7 +130,7 @@ impl EditorConnection {
         }
     }
 
-    /// Sends an error with the id `null`, in answer to a line without a readable id.
+    /// Sends an error with the id `null`, in response to a line without a readable id.
     pub(super) async fn send_error_without_id(&self, refusal: &AcpError) {
         #[derive(Serialize)]
         struct NullIdError<'a, E> {
@@ -145,13 +145,13 @@ impl EditorConnection {
         }
     }
 
-    /// Sends lines to the editor. A closed stdout is ignored here: the read loop notices it.
+    /// Sends lines to the editor. Ignores a closed stdout, because the read loop notices it.
     pub(super) async fn send_lines(&self, lines: Vec<u8>) {
         let _gone = self.output.send(lines).await;
     }
 
-    /// Creates a request to the editor: its line, and the handle that waits for the answer. `None`:
-    /// the editor has disconnected.
+    /// Creates a request to the editor: its line, and the handle that waits for the answer. Returns
+    /// `None` if the editor has disconnected.
     pub(super) fn prepare_request<P: Serialize>(
         self: &Arc<Self>,
         method: &'static str,

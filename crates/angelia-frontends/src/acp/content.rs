@@ -68,7 +68,7 @@ fn decode_image(media_type: String, data: &str) -> Result<Content, AcpError> {
     Ok(Content::Image { media_type: media_type.into(), data })
 }
 
-/// Returns a link as Markdown. Its target is left to the agent, which can open it itself.
+/// Returns a link as Markdown. The agent can open the target itself.
 fn format_link(link: &ResourceLink) -> String {
     let name = link.title.as_deref().unwrap_or(&link.name);
     let mut text = format!("[{name}]({})", link.uri);
@@ -141,7 +141,7 @@ mod tests {
         for json in [
             r#"[{"type":"image","mimeType":"image/png","data":"iVBORw=="}]"#,
             r#"[{"type":"resource","resource":{"uri":"x","mimeType":"image/png","blob":"iVBORw=="}}]"#,
-            // Some clients leave the padding out, and some break lines.
+            // Some clients omit the padding, and some break lines.
             r#"[{"type":"image","mimeType":"image/png","data":"iVBO\nRw"}]"#,
         ] {
             let said = read(json).unwrap();

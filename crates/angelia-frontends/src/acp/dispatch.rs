@@ -1,7 +1,7 @@
 //! Handles the editor's messages. Answers and cancellations take effect when they are read; requests
-//! are queued and handled one by one in their order. A prompt is only started in that order and then
-//! runs concurrently. While the queue is full, nothing is read; no request in it waits for the editor,
-//! so it always moves on.
+//! are queued and handled one by one, in order. A prompt is only started in that order, and then runs
+//! concurrently. While the queue is full, nothing is read. This cannot deadlock, because no queued
+//! request waits for the editor.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,13 +20,13 @@ use super::{
 };
 use crate::stdio::{InputLine, StdioInput, StdioOutput};
 
-/// Limits the requests that wait for earlier ones.
+/// The limit on requests that wait for earlier ones.
 const MAX_QUEUED_REQUESTS: usize = 64;
 
-/// The time for the requests that are still queued when the input ends.
+/// The time limit for the requests that are still queued when the input ends.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The reason why the connection to the editor ended.
+/// Why the connection to the editor ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DisconnectReason {
     /// The editor closed our stdin.
@@ -38,7 +38,7 @@ pub enum DisconnectReason {
 /// A message that is handled in order.
 enum DispatchItem {
     Request(EditorRequest),
-    /// Cancels the prompt that this session runs when the item is handled.
+    /// Cancels the prompt that this session is running when the item is handled.
     Cancel(SessionId),
 }
 
@@ -48,8 +48,8 @@ struct EditorRequest {
     params: Option<Box<RawValue>>,
 }
 
-/// Serves one editor until it disconnects. Its turns may still run then: they belong to the engine,
-/// and the caller must end the `tasks` that follow them.
+/// Serves one editor until it disconnects. Its turns may still be running then: they belong to the
+/// engine, and the caller must end the `tasks` that follow them.
 pub async fn serve(
     engine: Engine,
     profiles: Arc<dyn Profiles>,
@@ -81,13 +81,13 @@ pub async fn serve(
     let mut reading = std::pin::pin!(reading);
     let ended = tokio::select! {
         ended = &mut reading => ended,
-        // Not expected: the queue does not end before the input does.
+        // Not expected: the queue does not end before the input.
         () = &mut working => DisconnectReason::Eof,
     };
     if ended == DisconnectReason::Eof {
         let _late = tokio::time::timeout(DRAIN_TIMEOUT, working).await;
     }
-    // The editor will not answer: release the tasks that wait for it.
+    // The editor will not answer any more: release the tasks that wait for it.
     connection.pending_requests().close().for_each(drop);
     ended
 }

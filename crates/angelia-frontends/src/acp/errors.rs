@@ -18,7 +18,7 @@ use crate::event_json::FailureJson;
 
 pub(super) const PARSE_ERROR: i64 = -32700;
 pub(super) const INVALID_REQUEST: i64 = -32600;
-/// Log in first.
+/// The agent is not logged in.
 pub(super) const AUTH_REQUIRED: i64 = -32000;
 /// There is no such session.
 const RESOURCE_NOT_FOUND: i64 = -32002;
@@ -58,13 +58,13 @@ impl AcpError {
 
     pub(super) fn wrong_directory(cwd: &Path) -> Self {
         let message = format!(
-            "the session was begun in {} and stays there; open it from that directory",
+            "the session was started in {} and stays there; open it from that directory",
             cwd.display()
         );
         Self::invalid_params(message)
     }
 
-    /// The error for a failed turn, which includes the turn's usage.
+    /// Returns the error for a failed turn, including the turn's usage.
     pub(super) fn turn_failed(failure: &Failure, usage: &Usage) -> Self {
         let used = (*usage != Usage::default()).then(|| turn_tokens(usage));
         Self::from_failure(failure, used, usage.cost_usd)

@@ -24,7 +24,8 @@ use super::{
 /// The id of our only login method.
 const LOGIN_METHOD_ID: &str = "agent-login";
 
-/// Answers `initialize`. We support only version 1, and answer with it for every requested version.
+/// Answers `initialize`. We support only version 1, and answer with it whatever version was
+/// requested.
 pub(super) async fn initialize(
     connection: &EditorConnection,
     request: &InitializeRequest,

@@ -8,7 +8,7 @@
 //! - `content`: a prompt becomes the input of a turn.
 //! - `permission`, `form`: an approval becomes a request to the editor, and its answer a decision.
 //! - `prompt_response`: the outcome of a turn becomes the answer to its prompt.
-//! - `usage_update`: the fill level of the context, and the cost of the session.
+//! - `usage_update`: how full the context is, and the cost of the session.
 //! - `options`: modes and models. `mcp_servers`: the editor's MCP servers. `errors`: failures as
 //!   JSON-RPC errors.
 //!

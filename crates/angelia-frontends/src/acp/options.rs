@@ -2,7 +2,7 @@
 //!
 //! Modes are our `permissions`. The person at the editor is the owner, who could write the same
 //! into the configuration, so all three levels are offered; the profile's patterns apply in all of
-//! them. The protocol has modes in an old form and in a newer one (config options); we send both.
+//! them. The protocol has modes in an old and a newer form (config options); we send both.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use angelia_core::model::PermissionLevel;
 pub(super) const MODE_OPTION_ID: &str = "mode";
 pub(super) const MODEL_OPTION_ID: &str = "model";
 
-/// The option value for the agent's own choice of a model.
+/// The option value that leaves the choice of a model to the agent.
 pub(super) const DEFAULT_MODEL: &str = "default";
 
 const LEVELS: [(PermissionLevel, &str, &str); 3] = [

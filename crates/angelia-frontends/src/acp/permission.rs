@@ -14,22 +14,22 @@ pub(super) const METHOD: &str = "session/request_permission";
 /// The decider in the record: the person at the editor is the owner.
 pub(super) const DECIDED_BY: &str = "owner";
 
-/// The number of the agent's wider rules that are offered.
+/// How many of the agent's wider rules are offered.
 const MAX_WIDER_RULES: usize = 2;
 const MAX_RULE_CHARS: usize = 80;
 
-/// An answer that the editor offers.
+/// An answer that the editor offers to the person.
 struct Choice {
     id: String,
     name: String,
     kind: &'static str,
     verdict: Verdict,
-    /// The rule to grant; `None`: exactly this call.
+    /// The rule to grant, or `None` for exactly this call.
     rule: Option<Arc<str>>,
 }
 
-/// Returns the answers to a request with these rules. A wider rule is a choice of its own, so that
-/// nobody grants it by accident.
+/// Returns the possible answers to a request with these rules. Each wider rule is a separate
+/// choice, so that nobody grants it by accident.
 fn choices(rules: &[Arc<str>]) -> Vec<Choice> {
     let choice = |id: &str, name: &str, kind, verdict| Choice {
         id: id.to_owned(),

@@ -1,6 +1,5 @@
 //! Runs a prompt from its submission to its answer: follows the turn, sends its events to the
-//! editor, asks the editor to decide on approvals, and interrupts the turn if the prompt is
-//! cancelled.
+//! editor, asks the editor to decide approvals, and interrupts the turn if the prompt is cancelled.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
@@ -33,7 +32,7 @@ use super::{
 
 const MAX_TITLE_CHARS: usize = 80;
 
-/// An accepted prompt. Its session takes no other prompt until this one is answered.
+/// An accepted prompt. Its session accepts no other prompt until this one is answered.
 pub(super) struct AcceptedPrompt {
     request: RpcId<'static>,
     session: SessionId,
@@ -43,7 +42,7 @@ pub(super) struct AcceptedPrompt {
     cancel: CancellationToken,
 }
 
-/// The editor's decision on an approval. `None`: it was decided elsewhere.
+/// The editor's decision on an approval, or `None` if it was decided elsewhere.
 type ApprovalAnswer = (ApprovalId, Option<Decision>);
 
 /// Follows a turn and sends its events to the editor.
@@ -54,7 +53,7 @@ struct TurnFollower {
     session_id: String,
     updates: UpdateEncoder,
     approval_requests: FuturesUnordered<BoxFuture<'static, ApprovalAnswer>>,
-    /// Approvals without a decision; the token withdraws the request to the editor.
+    /// Undecided approvals. The token withdraws the request to the editor.
     open_approvals: HashMap<ApprovalId, CancellationToken>,
 }
 
@@ -70,7 +69,7 @@ impl AcceptedPrompt {
         let open = sessions.get_mut(&session);
         let open = open.ok_or_else(|| AcpError::session_not_found(&prompt.session_id.0))?;
         if open.running_prompt.is_some() {
-            let message = "a prompt runs in this session already; wait for it, or cancel it";
+            let message = "a prompt is already running in this session; wait for it, or cancel it";
             return Err(AcpError::new(INVALID_REQUEST, message));
         }
         let said = decode_prompt(prompt.prompt, open.images)?;
@@ -96,8 +95,8 @@ impl AcceptedPrompt {
             Err(error) => Err(error.into()),
         };
         connection.set_title(session, title).await;
-        // Free the session before the answer: an editor may send the next prompt as soon as it has
-        // it.
+        // Free the session before answering: an editor may send the next prompt as soon as it has
+        // the answer.
         if let Some(open) = connection.sessions().get_mut(&session) {
             open.running_prompt = None;
             open.cost = match &ended {
@@ -205,7 +204,7 @@ impl TurnFollower {
             ApprovalKind::Tool => {
                 let tool = self.updates.permission_tool_call(approval);
                 let params = permission::params(&self.session_id, tool, &approval.rules);
-                // Encoded now: it borrows from the encoder, which changes while the editor is
+                // Encode now: this borrows from the encoder, which changes while the editor is
                 // asked.
                 let request = connection.prepare_request(permission::METHOD, &params);
                 let rules = approval.rules.clone();
@@ -267,7 +266,7 @@ impl EditorConnection {
     }
 }
 
-/// Returns the first line with text, shortened.
+/// Returns the first non-empty line, shortened.
 fn derive_title(input: &[Content]) -> Option<Arc<str>> {
     let line = input.iter().find_map(|content| match content {
         Content::Text(text) => text.lines().map(str::trim).find(|line| !line.is_empty()),

@@ -17,8 +17,8 @@ pub(super) struct PromptResponse {
     meta: Option<ResponseMeta>,
 }
 
-/// Returns the tokens of this turn alone. Like existing ACP agents, it counts tokens read from a
-/// cache separately from the input.
+/// Returns the tokens of this turn alone. Like existing ACP agents, counts tokens read from a cache
+/// separately from the input.
 pub(super) fn turn_tokens(usage: &Usage) -> v1::Usage {
     let Usage { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, .. } = *usage;
     let all = [input_tokens, output_tokens, cache_read_tokens, cache_write_tokens];
@@ -44,13 +44,14 @@ struct OutcomeDetails {
 }
 
 impl PromptResponse {
-    /// The answer to a prompt that was cancelled before it had an outcome.
+    /// Returns the answer to a prompt that was cancelled before it had an outcome.
     pub(super) const fn cancelled() -> Self {
         Self { stop_reason: "cancelled", usage: None, meta: None }
     }
 }
 
-/// Returns the answer to a prompt. `Err`: the turn failed. A cancelled prompt is never an error.
+/// Returns the answer to a prompt, or an error if the turn failed. A cancelled prompt is never an
+/// error.
 pub(super) fn build_response(
     outcome: &Outcome,
     cancelled: bool,

@@ -18,7 +18,7 @@ use super::{
 
 const SKIP_OPTION_ID: &str = "skip";
 
-/// Returns the decision with the answers. `None`: the questions were answered elsewhere.
+/// Returns the decision with the answers, or `None` if the questions were answered elsewhere.
 pub(super) async fn ask_questions(
     connection: &Arc<EditorConnection>,
     session: &str,

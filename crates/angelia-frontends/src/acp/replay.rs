@@ -7,7 +7,7 @@ use super::{
     usage_update::SessionCost,
 };
 
-/// The approximate number of bytes that are sent at once.
+/// About how many bytes are sent at once.
 const FLUSH_BYTES: usize = 64 * 1024;
 
 impl EditorConnection {
@@ -36,7 +36,7 @@ impl EditorConnection {
     }
 }
 
-/// Sends the text of a history that another client brought.
+/// Sends the text of a history that came from another client.
 fn write_history(history: &[HistoryMessage], updates: &UpdateEncoder, out: &mut Vec<u8>) {
     for (number, message) in history.iter().enumerate() {
         let id = format!("history-{number}");

@@ -26,7 +26,8 @@ use super::{
     usage_update::SessionCost,
 };
 
-/// Limits the sessions that `session/list` returns at once, and those that it reads to find them.
+/// The limits on how many sessions `session/list` returns at once, and how many it reads to find
+/// them.
 const MAX_LISTED_SESSIONS: usize = 50;
 const MAX_SCANNED_SESSIONS: usize = 1000;
 
@@ -101,14 +102,14 @@ impl EditorConnection {
             .config_options(chosen.config_options()))
     }
 
-    /// Finds a stored session. Fails if this editor runs a prompt in it, or if it belongs to
+    /// Finds a stored session. Fails if this editor is running a prompt in it, or if it belongs to
     /// another directory.
     async fn find_stored(&self, id: &str, cwd: &Path) -> Result<SessionRecord, AcpError> {
         let session: SessionId = id.parse().map_err(|_| AcpError::session_not_found(id))?;
         let runs =
             (self.sessions().get(&session)).is_some_and(|open| open.running_prompt.is_some());
         if runs {
-            let message = "a prompt runs in this session; wait for it, or cancel it";
+            let message = "a prompt is running in this session; wait for it, or cancel it";
             return Err(AcpError::invalid_params(message));
         }
         let record = self.engine.session(session).await?;
@@ -118,7 +119,7 @@ impl EditorConnection {
         Ok(record)
     }
 
-    /// Adds the MCP servers that the editor sent with its request to the session.
+    /// Adds the MCP servers from the editor's request to the session.
     async fn add_mcp_servers(
         &self,
         record: SessionRecord,
@@ -169,8 +170,8 @@ impl EditorConnection {
         chosen
     }
 
-    /// Lists sessions, newest first. Model-mode sessions are left out: without tools on this
-    /// machine they are of no use in an editor.
+    /// Lists sessions, newest first. Omits model-mode sessions: without tools on this machine, they
+    /// are of no use in an editor.
     pub(super) async fn list_sessions(
         &self,
         request: ListSessionsRequest,
@@ -186,7 +187,7 @@ impl EditorConnection {
         let mut found = Vec::new();
         let mut looked_at = 0;
         let next = loop {
-            // One more than are returned, to know whether there is anything for a next page.
+            // Read one more than is returned, to know whether there is a next page.
             let limit = MAX_LISTED_SESSIONS + 1;
             let page = self.engine.sessions(Page { limit, before }).await?;
             looked_at += page.len();

@@ -1,7 +1,7 @@
-//! The display of a tool call in an editor: its kind, the files it touches, and the changes it
-//! makes. All of it is derived from the shape of the tool's input, because agents name their tools
-//! differently: a path and two texts are an edit, whatever the tool is called. Input of an unknown
-//! shape is shown unchanged.
+//! The display of a tool call in an editor: its kind, the files that it touches, and the changes
+//! that it makes. All of this is derived from the shape of the tool's input, because agents name
+//! their tools differently: a path and two texts are an edit, whatever the tool is called. Input of
+//! an unknown shape is shown unchanged.
 
 use std::{
     borrow::Cow,
@@ -35,7 +35,7 @@ pub struct ToolLocation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diff {
     pub path: PathBuf,
-    /// `None`: the file is new, or its old content is unknown.
+    /// `None` if the file is new or its old content is unknown.
     pub old: Option<String>,
     pub new: String,
 }
@@ -89,7 +89,7 @@ fn display_kind(class: ToolClass, fields: &Fields<'_>) -> &'static str {
         ToolClass::Execute => "execute",
         ToolClass::Other if fields.contains_key("url") => "fetch",
         ToolClass::Other if fields.contains_key("query") => "search",
-        // A subagent gets a prompt of its own.
+        // A subagent gets its own prompt.
         ToolClass::Other if fields.contains_key("prompt") => "think",
         ToolClass::Other => "other",
     }
@@ -118,7 +118,7 @@ fn edit_diffs(fields: &Fields<'_>, path: &Path) -> Vec<Diff> {
     let Some((_, raw)) = new else {
         return Vec::new();
     };
-    // The new text may be empty: the edit removes something.
+    // The new text may be empty if the edit only removes something.
     let Ok(new) = serde_json::from_str::<String>(raw.get()) else {
         return Vec::new();
     };
@@ -126,7 +126,7 @@ fn edit_diffs(fields: &Fields<'_>, path: &Path) -> Vec<Diff> {
     vec![Diff { path: path.to_owned(), old: old.map(Cow::into_owned), new }]
 }
 
-/// The change of one file of a patch.
+/// The change to one file of a patch.
 struct PatchedFile {
     verb: String,
     path: PathBuf,

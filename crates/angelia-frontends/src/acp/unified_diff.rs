@@ -1,4 +1,4 @@
-//! Reads a unified diff, because an editor wants the old and the new text of each change.
+//! Reads a unified diff, because editors need the old and new text of each change.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,20 @@ const NO_NEWLINE: &str = "\\ No newline at end of file";
 /// The changes of a unified diff.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct UnifiedDiff {
-    /// One for each hunk.
+    /// One entry per hunk.
     pub(super) hunks: Vec<Diff>,
     /// The diff's own notes about parts that it does not show.
     pub(super) notes: Vec<String>,
 }
 
-/// The number of lines of each side that a hunk still has.
+/// How many lines of each side a hunk still has.
 #[derive(Clone, Copy, Debug, Default)]
 struct LinesLeft {
     old: usize,
     new: usize,
 }
 
-/// Parses a unified diff. Relative paths are below `cwd`.
+/// Parses a unified diff. Relative paths are resolved against `cwd`.
 pub(super) fn parse_unified(text: &str, cwd: &Path) -> UnifiedDiff {
     let mut diff = UnifiedDiff::default();
     let (mut old_path, mut new_path): (Option<PathBuf>, Option<PathBuf>) = (None, None);
@@ -56,14 +56,14 @@ pub(super) fn parse_unified(text: &str, cwd: &Path) -> UnifiedDiff {
     diff
 }
 
-/// `None` for `/dev/null`.
+/// Returns the path from a header, or `None` for `/dev/null`.
 fn header_path(label: &str, cwd: &Path) -> Option<PathBuf> {
     let label = label.trim_end_matches(['\r', '\n']);
     let inside = label.strip_prefix("a/").or_else(|| label.strip_prefix("b/"));
     (label != "/dev/null").then(|| cwd.join(inside.unwrap_or(label)))
 }
 
-/// Returns the sizes in `@@ -1,2 +3,4 @@`; a size that is missing is 1.
+/// Returns the sizes in `@@ -1,2 +3,4 @@`. A missing size is 1.
 fn hunk_lines(line: &str) -> Option<LinesLeft> {
     let ranges = line.strip_prefix("@@ ")?;
     let mut ranges = ranges.split(' ');

@@ -29,7 +29,7 @@ use crate::embedded_data::encode_base64;
 
 const RESTART_NOTICE: &str = "\n\n[the text above was cut off; the answer begins anew]\n\n";
 
-/// Limits the bytes of text in one line. Some clients read lines of at most 64 KiB, and a
+/// The limit on text in one line, in bytes. Some clients read lines of at most 64 KiB, and a
 /// control character takes six bytes in JSON.
 const MAX_TEXT_BYTES: usize = 8 * 1024;
 
@@ -48,7 +48,7 @@ pub struct UpdateEncoder {
     features: EditorFeatures,
     turn: Option<TurnId>,
     block_prefix: Option<BlockPrefix>,
-    /// The text sent so far of blocks that are not complete.
+    /// The text sent so far for incomplete blocks.
     unfinished: HashMap<BlockId, String>,
     tools: HashMap<ToolId, OpenToolCall>,
     /// The tool calls of open approvals.
@@ -67,7 +67,7 @@ struct BlockPrefix {
 /// The JSON after the text.
 const CHUNK_END: &[u8] = b"}}}}\n";
 
-/// A tool call that has been sent and has no result yet.
+/// A tool call that was sent but has no result yet.
 #[derive(Debug)]
 struct OpenToolCall {
     class: ToolClass,
@@ -151,7 +151,7 @@ impl UpdateEncoder {
         }
     }
 
-    /// Encodes text of a history that another client brought.
+    /// Encodes text of a history that came from another client.
     pub fn encode_history_text(&self, from_user: bool, id: &str, text: &str, out: &mut Vec<u8>) {
         let update = if from_user { "user_message_chunk" } else { "agent_message_chunk" };
         for piece in split_text(text) {
@@ -173,7 +173,7 @@ impl UpdateEncoder {
         let diff = approval.diff.as_deref().map(|diff| parse_unified(diff, &self.cwd));
         let diff = diff.filter(|diff| !diff.hunks.is_empty());
         let shown = match (diff, &tool) {
-            // A diff says more than the approval's detail.
+            // A diff is more informative than the approval's detail.
             (Some(diff), _) => {
                 let hunks = diff.hunks.into_iter().map(ToolContent::from);
                 let note = |text: String| ContentBlockJson::text(text);
@@ -299,7 +299,7 @@ impl UpdateEncoder {
         let diffs = tool.as_ref().map_or(&[][..], |tool| &*tool.display.diffs);
         let fenced;
         let mut content = Vec::new();
-        // The diff of a successful change was sent with the call; its output adds nothing.
+        // The diff of a successful change was sent with the call; the output adds nothing.
         if diffs.is_empty() || !result.ok {
             content.extend(diffs.iter().map(ToolContent::from));
             let class = tool.as_ref().map_or(ToolClass::Other, |tool| tool.class);
@@ -323,7 +323,7 @@ impl UpdateEncoder {
         self.write_update(&update, out);
     }
 
-    /// Reports an approved tool call as running again. A declined one reports it in its result.
+    /// Reports an approved tool call as running again. A declined call is reported by its result.
     fn resolved(&mut self, resolution: &Resolution, out: &mut Vec<u8>) {
         if let Some(tool) = self.approval_tools.remove(&resolution.id)
             && resolution.verdict.allows()
@@ -402,7 +402,7 @@ impl UpdateEncoder {
         let params = Params { session_id: &self.session, update };
         match encode::notification(VersionField::Include, "session/update", Some(&params)) {
             Ok(line) => out.extend_from_slice(&line),
-            // Not expected for our own types; half a line would be worse than none.
+            // Not expected for our own types. No line is better than half a line.
             Err(error) => tracing::error!(%error, "cannot serialize an update"),
         }
     }

@@ -101,7 +101,7 @@ pub(super) struct ToolCallUpdate<'a> {
 }
 
 impl<'a> ToolCallUpdate<'a> {
-    /// An update that only says that the tool is running.
+    /// Returns an update that only says that the tool is running.
     pub(super) fn running(tool_call_id: &'a str) -> Self {
         Self {
             session_update: "tool_call_update",

@@ -1,11 +1,11 @@
-//! The `usage_update` notification: the fill level of the agent's context, and the cost of the
-//! session if it is known. Pure.
+//! The `usage_update` notification: how full the agent's context is, and the cost of the session if
+//! it is known. Pure.
 
 use agent_client_protocol_schema::v1::{Cost, SessionUpdate, UsageUpdate};
 use angelia_core::model::Usage;
 
-/// The cost of a session's turns so far. The protocol wants the whole sum or none, so one turn of
-/// unknown cost makes the sum unknown.
+/// The cost of a session's turns so far. The protocol wants the whole sum or nothing, so one turn
+/// of unknown cost makes the sum unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SessionCost(Option<f64>);
 
@@ -22,8 +22,8 @@ impl SessionCost {
     }
 }
 
-/// Builds the update. `before` is the session's cost before this turn. `None`: the agent has not
-/// reported the fill level of its context.
+/// Builds the update. `before` is the session's cost before this turn. Returns `None` if the agent
+/// has not reported how full its context is.
 pub(super) fn build_update(usage: &Usage, before: SessionCost) -> Option<SessionUpdate> {
     let context = usage.context?;
     let SessionCost(cost) = before.add_turn(usage);

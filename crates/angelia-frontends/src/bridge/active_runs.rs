@@ -17,14 +17,14 @@ const MAX_PROMPT_BYTES: usize = 256 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct ActiveRuns {
     runs: HashMap<Arc<str>, ActiveRun>,
-    /// Repeated requests that follow the turn of an active run.
+    /// The number of repeated requests that follow the turn of an active run.
     followers: usize,
     bytes: usize,
     /// Approvals that are not decided yet.
     pub(super) approvals: HashSet<ApprovalId>,
-    /// New runs are refused, and a run that is still starting is interrupted.
+    /// Whether new runs are refused, and runs that are still starting are interrupted.
     is_closing: bool,
-    /// The input has ended, so the host cannot decide approvals any more.
+    /// Whether the input has ended, so that the host can no longer decide approvals.
     pub(super) is_unattended: bool,
 }
 
@@ -33,7 +33,7 @@ struct ActiveRun {
     request_id: Arc<str>,
     key: Option<Arc<str>>,
     bytes: usize,
-    /// `None`: the turn has not started yet.
+    /// `None` until the turn has started.
     turn: Option<TurnId>,
     interruption: Option<Interruption>,
 }
@@ -48,15 +48,15 @@ struct Interruption {
 pub(super) enum RunRole {
     /// The run of the session.
     Owner,
-    /// A request with the idempotency key of the session's run; it gets the same events.
+    /// A request with the idempotency key of the session's run. It gets the same events.
     Follower,
 }
 
-/// A run that the host has asked to interrupt.
+/// A run that the host wants to interrupt.
 #[derive(Debug)]
 pub(super) struct InterruptedRun {
     pub(super) request_id: Arc<str>,
-    /// `None`: the run is interrupted as soon as its turn has started.
+    /// `None` if the run will be interrupted as soon as its turn has started.
     pub(super) turn: Option<TurnId>,
 }
 
@@ -102,8 +102,8 @@ impl ActiveRuns {
         Ok(RunRole::Owner)
     }
 
-    /// Records the turn of a run. Returns `true` if the turn must be interrupted at once: the host
-    /// interrupted the run, or the bridge closed, before the turn was known.
+    /// Records the turn of a run. Returns `true` if the turn must be interrupted immediately,
+    /// because the host interrupted the run or the bridge closed before the turn was known.
     pub(super) fn record_turn(&mut self, session: &str, turn: TurnId) -> bool {
         let Some(running) = self.runs.get_mut(session) else {
             return self.is_closing;

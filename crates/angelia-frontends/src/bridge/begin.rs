@@ -11,11 +11,12 @@ use crate::{
     turn_service::{AcceptedTurn, TurnService, TurnSubmission},
 };
 
-/// A run that was accepted.
+/// An accepted run.
 pub(super) struct BegunRun {
     pub(super) turn: AcceptedTurn,
     pub(super) about: RunInfo,
-    /// A notice about a setting that the session keeps although the bridge's flags ask for another.
+    /// A notice about a setting that the session keeps although the bridge's flags ask for another
+    /// one.
     pub(super) settings_notice: Option<String>,
 }
 
@@ -37,7 +38,7 @@ pub(super) async fn begin(turns: &dyn TurnService, run: &RunSpec) -> Result<Begu
     let submission = TurnSubmission {
         session: session.id,
         body,
-        // A host forwards text of others, so nothing in it may act as a command.
+        // A host forwards other people's text, so nothing in it may act as a command.
         origin: TurnOrigin::Remote,
         key: run.request.idempotency_key.as_deref().map(stored_key),
         hold: true,

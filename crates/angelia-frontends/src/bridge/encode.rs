@@ -1,6 +1,6 @@
-//! Encodes the events of one turn as the events of one run. The order of the output depends on the
-//! turn alone. Pure: pending lines are written a bounded amount at a time, so that a giant text
-//! with small synthetic deltas is never held in memory in its encoded form.
+//! Encodes the events of one turn as the events of one run. The order of the output depends only on
+//! the turn. Pure. Pending lines are written in bounded amounts, so that a giant text with small
+//! synthetic deltas is never held in memory in encoded form.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -40,7 +40,7 @@ pub struct RunEncoder {
 #[derive(Debug)]
 struct AssistantMessage {
     index: u32,
-    /// The native deltas sent so far; shared with the turn's own events.
+    /// The native deltas sent so far. Shared with the turn's own events.
     sent_deltas: Vec<Arc<str>>,
     /// The full text, once it has been sent as `assistant_message`.
     full_text: Option<Arc<str>>,
@@ -51,7 +51,7 @@ struct AssistantMessage {
 enum PendingLine {
     Started(Box<RunInfo>),
     Delta(u32, Arc<str>),
-    /// A full text that becomes synthetic deltas, and the byte offset of the next one.
+    /// A full text to send as synthetic deltas, and the byte offset of the next one.
     SyntheticDeltas {
         index: u32,
         text: Arc<str>,
@@ -92,7 +92,7 @@ impl RunEncoder {
         self.pending.push_back(PendingLine::Started(Box::new(about)));
     }
 
-    /// Adds a notice of the bridge itself.
+    /// Adds one of the bridge's own notices.
     pub fn notice(&mut self, notice: Notice) {
         self.pending.push_back(PendingLine::Notice(notice));
     }
@@ -129,7 +129,8 @@ impl RunEncoder {
                 self.pending.push_back(PendingLine::Notice(notice.clone()));
             }
             EventKind::Finished(outcome) => self.finish(outcome),
-            // Hosts get answer text, tools, approvals and notices; the rest is in the record.
+            // Hosts get answer text, tools, approvals and notices; everything else is in the
+            // record.
             EventKind::Started(_)
             | EventKind::Delta { .. }
             | EventKind::Block { .. }
@@ -147,7 +148,7 @@ impl RunEncoder {
         if self.streaming == DeltaMode::Native {
             let message = Self::message_of_block(&mut self.messages, &mut self.next_index, block);
             if message.full_text.is_some() {
-                // The full text is authoritative; a delta that comes after it is dropped.
+                // The full text is authoritative, so drop a delta that arrives after it.
                 return;
             }
             message.sent_deltas.push(Arc::clone(text));
@@ -155,7 +156,7 @@ impl RunEncoder {
         }
     }
 
-    /// Returns the message of a block; a new one gets the next index.
+    /// Returns the message of a block. A new one gets the next index.
     fn message_of_block<'a>(
         messages: &'a mut HashMap<BlockId, AssistantMessage>,
         next: &mut u32,
@@ -200,7 +201,7 @@ impl RunEncoder {
             }
             DeltaMode::Native => {
                 // The agent's own deltas may stop short of the full text: the rest becomes the last
-                // delta. A text that does not start with the deltas gets none.
+                // delta. If the text does not start with the deltas, there is no such rest.
                 let rest = told.iter().try_fold(&**text, |rest, piece| rest.strip_prefix(&**piece));
                 if let Some(rest) = rest.filter(|rest| !rest.is_empty()) {
                     self.pending.push_back(PendingLine::Delta(index, rest.into()));
@@ -222,7 +223,7 @@ impl RunEncoder {
         self.pending.push_back(PendingLine::Final(Box::new(outcome.clone())));
     }
 
-    /// Writes pending lines, up to a bounded amount. Returns `true` if more are pending.
+    /// Writes a bounded amount of pending lines. Returns `true` if more are pending.
     pub fn write(&mut self, out: &mut Vec<u8>) -> bool {
         let ids = RunIds { request_id: &self.request_id, session_id: &self.session_id };
         let begin = out.len();
@@ -259,7 +260,7 @@ fn write_line(
     let event = match line {
         PendingLine::Started(about) => BridgeEvent::RunStarted { ids, about },
         PendingLine::Delta(index, text) => BridgeEvent::AssistantDelta { ids, index: *index, text },
-        // All its deltas are written.
+        // All deltas of this text are written.
         PendingLine::SyntheticDeltas { .. } => return,
         PendingLine::DeltaEnd(index) => BridgeEvent::AssistantDeltaEnd { ids, index: *index },
         PendingLine::Message(index, text) => {

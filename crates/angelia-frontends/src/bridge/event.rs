@@ -308,14 +308,14 @@ impl<'a> BridgeEvent<'a> {
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         if let Err(error) = serde_json::to_writer(&mut *out, self) {
-            // Writing our own types to a vector does not fail; if it does, no line is better than
-            // half a line.
+            // Writing our own types to a vector does not fail. If it ever does, no line is better
+            // than half a line.
             tracing::error!(%error, "cannot serialize a bridge event");
             out.truncate(start);
             return;
         }
         if matches!(self, Self::ToolStarted { .. } | Self::Final { .. }) {
-            // The agent's JSON is embedded verbatim. Its line breaks stand between tokens, where a
+            // The agent's JSON is embedded verbatim. Its line breaks are between tokens, where a
             // space means the same.
             for byte in &mut out[start..] {
                 if matches!(byte, b'\n' | b'\r') {

@@ -1,5 +1,5 @@
-//! The JSONL bridge: a host application sends requests, one per line; they become turns, and the
-//! events of those turns are written back as lines.
+//! The JSONL bridge: a host application sends requests, one per line. They become turns, whose
+//! events are written back as lines.
 //!
 //! - [`decode`]: parses one line into a [`Request`], or returns the reason why it cannot.
 //! - [`Event`]: every event that the bridge writes.
@@ -9,7 +9,7 @@
 //!   its turn.
 //! - `begin`: finds the session of a run and submits its turn to a
 //!   [`TurnService`](crate::turn_service::TurnService).
-//! - [`BridgeError`]: the reason why a request was not carried out.
+//! - [`BridgeError`]: why a request was not carried out.
 //! - [`schema`]: requests and events as a JSON schema.
 
 mod active_runs;

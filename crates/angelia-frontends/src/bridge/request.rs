@@ -1,5 +1,5 @@
-//! Decodes one line of a host into a request. An error about a line names its `request_id` if one
-//! can be found, also in a broken line, so that the host knows which request failed.
+//! Decodes one line from a host into a request. An error about a line names its `request_id` if one
+//! can be found, even in a broken line, so that the host knows which request failed.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
@@ -170,7 +170,7 @@ pub enum BridgeErrorCode {
     Internal,
 }
 
-/// The reason why a line is not a valid request.
+/// Why a line is not a valid request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct BadRequest {
@@ -214,7 +214,7 @@ pub(super) fn unreadable_line(
 ) -> BadRequest {
     let text = String::from_utf8_lossy(line);
     let mut fields = RawFields::default();
-    // Fields before the broken part are kept.
+    // Keep the fields before the broken part.
     let _broken = read_fields(&text, &mut fields);
     let message = message.into();
     fields.bad_request(RequestError { code, message })
@@ -252,7 +252,7 @@ const KNOWN_FIELDS: [&str; 16] = [
     "answers",
 ];
 
-/// Reads the fields of an object. After an error, `fields` holds those that came before it.
+/// Reads the fields of an object. After an error, `fields` holds those before it.
 fn read_fields<'a>(text: &'a str, fields: &mut RawFields<'a>) -> Result<(), serde_json::Error> {
     struct FieldsVisitor<'r, 'a>(&'r mut RawFields<'a>);
 
@@ -291,7 +291,7 @@ impl RawFields<'_> {
         }
     }
 
-    /// Returns an id as text, also where a number was given.
+    /// Returns an id as text, even if it was given as a number.
     fn id_text(&self, name: &str) -> Option<Arc<str>> {
         let raw = self.known.get(name)?.get();
         match serde_json::from_str::<String>(raw) {
@@ -301,7 +301,7 @@ impl RawFields<'_> {
         }
     }
 
-    /// Returns the value of a field; `null` counts as absent.
+    /// Returns the value of a field. `null` counts as absent.
     fn optional<T: DeserializeOwned>(
         &self,
         name: &'static str,

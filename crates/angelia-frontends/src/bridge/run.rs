@@ -1,4 +1,4 @@
-//! Starts the turn of a run and follows it to its end, at the pace at which the host reads.
+//! Starts the turn of a run and follows it to its end, as fast as the host reads.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -16,8 +16,8 @@ use super::{
     serve::BridgeShared,
 };
 
-/// Events that come within this time are written together with `run_started`, so that the host
-/// wakes up once.
+/// Events that arrive within this time are written together with `run_started`, so that the host
+/// wakes up only once.
 const FIRST_BATCH_DELAY: Duration = Duration::from_millis(2);
 
 impl BridgeShared {
@@ -124,8 +124,8 @@ impl BridgeShared {
         }
     }
 
-    /// Sends the last lines of a run. The session is released before `final` is written: a host
-    /// that has read `final` must be able to start the next run at once.
+    /// Sends the last lines of a run. Releases the session before writing `final`, because a host
+    /// that has read `final` must be able to start the next run immediately.
     async fn send_final(&self, encoder: &mut RunEncoder, session: &str, part: RunRole) {
         let mut buffer = Vec::new();
         while encoder.write(&mut buffer) {
@@ -135,7 +135,7 @@ impl BridgeShared {
         self.send_lines(buffer).await;
     }
 
-    /// Keeps the list of approvals that this host may decide.
+    /// Tracks the approvals that this host may decide.
     fn track_approvals(self: &Arc<Self>, event: &TurnEvent, asked: &mut Vec<ApprovalId>) {
         match &event.kind {
             EventKind::Approval(approval) => {
@@ -164,7 +164,7 @@ impl BridgeShared {
         }
     }
 
-    /// Declines an approval that the host cannot answer any more.
+    /// Declines an approval that the host can no longer answer.
     pub(super) fn decline(self: &Arc<Self>, approval: ApprovalId) {
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
@@ -176,7 +176,7 @@ impl BridgeShared {
     }
 }
 
-/// Ends a run whose events cannot be read any more: every run has a `final`.
+/// Ends a run whose events can no longer be read, because every run has a `final`.
 fn finish_lost_run(encoder: &mut RunEncoder, message: &str) -> Outcome {
     let failure = Failure::new(FailureKind::Internal, message)
         .with_hint("`angelia turns list` shows the state of the turn");

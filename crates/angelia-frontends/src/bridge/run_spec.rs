@@ -10,11 +10,11 @@ use crate::http::resources::SessionResource;
 pub struct RunDefaults {
     pub profile: Option<Arc<str>>,
     pub model: Option<Arc<str>>,
-    /// The provider of this bridge's own profile: it is put before the model of a request that names
-    /// no other profile.
+    /// The provider of this bridge's own profile. It precedes the model of a request that names no
+    /// other profile.
     pub provider: Option<Arc<str>>,
-    /// The directory of new sessions; `None`: the profile's, else the one the bridge was started
-    /// in.
+    /// The directory of new sessions. If `None`, the profile's or else the one that the bridge was
+    /// started in.
     pub cwd: Option<PathBuf>,
     /// The directory that the bridge was started in.
     pub caller_cwd: Option<PathBuf>,
@@ -23,7 +23,7 @@ pub struct RunDefaults {
     pub chunk_chars: usize,
 }
 
-/// The three switches that select the form of deltas; requests and flags both have them.
+/// The three switches that select the form of deltas. Requests and flags both have them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeltaFlags {
     pub assistant_delta: Option<bool>,
@@ -31,7 +31,7 @@ pub struct DeltaFlags {
     pub native_assistant_delta: Option<bool>,
 }
 
-/// The form in which text is sent besides `assistant_message`.
+/// How text is sent besides `assistant_message`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeltaMode {
     /// The agent's own deltas, as they come.
@@ -69,7 +69,7 @@ impl DeltaFlags {
 pub struct RunSpec {
     pub request: RunRequest,
     pub streaming: DeltaMode,
-    /// The profile for a new session, here and below with the defaults applied; the request's own
+    /// The profile for a new session. Here and below, the defaults are applied; the request's own
     /// values are in `request`.
     pub profile: Option<Arc<str>>,
     pub model: Option<Arc<str>>,
@@ -106,9 +106,9 @@ impl RunDefaults {
 }
 
 impl RunSpec {
-    /// Compares the run with the settings of its session, which keeps those it was created with.
-    /// The request itself must not ask for others; flags of the bridge may, and the host then gets
-    /// the returned notice.
+    /// Compares the run with the settings of its session, which keeps those that it was created
+    /// with. The request itself must not ask for others. The bridge's flags may, in which case the
+    /// host gets the returned notice.
     pub(super) fn check_settings(
         &self,
         session: &SessionResource,

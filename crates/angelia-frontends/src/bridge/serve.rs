@@ -1,5 +1,5 @@
-//! Handles the requests of a host one after the other. Short requests are answered at once; each
-//! run gets a task of its own.
+//! Handles a host's requests one after another. Short requests are answered immediately; each run
+//! gets its own task.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,10 +25,10 @@ use crate::{
     turn_service::TurnService,
 };
 
-/// The time in which interrupted runs must end and the host must read their last events.
+/// The time limit for interrupted runs to end and for the host to read their last events.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The end of the one request of `--once`.
+/// The outcome of the single request with `--once`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunResult {
     /// The request was answered without a turn.
@@ -52,21 +52,21 @@ pub(super) struct BridgeShared {
     active: Mutex<ActiveRuns>,
     /// The outcome of the last run.
     last_result: Mutex<Option<RunResult>>,
-    /// Cancelled when a run has ended; with `--once` this ends the bridge.
+    /// Cancelled when a run has ended, which ends the bridge with `--once`.
     run_ended: CancellationToken,
 }
 
-/// The next step after a request was handled.
+/// What follows after a request was handled.
 enum AfterRequest {
     /// A run has started: read the next line.
     Continue,
-    /// The request has been answered and started nothing.
+    /// The request was answered and started nothing.
     Answered(RunResult),
     Shutdown(Option<Arc<str>>),
 }
 
 impl Bridge {
-    /// With `once`, the bridge serves one request and ends.
+    /// Creates a bridge. With `once`, it serves one request and ends.
     pub fn new(
         turns: Arc<dyn TurnService>,
         defaults: RunDefaults,
@@ -86,8 +86,8 @@ impl Bridge {
     }
 
     /// Serves until the input ends, the host asks for shutdown, the output is closed, or `stop` is
-    /// cancelled. Active runs are then interrupted, and their `final` events are written. Returns
-    /// the result of the request of `--once`.
+    /// cancelled. Then interrupts the active runs and writes their `final` events. Returns the
+    /// result of the request with `--once`.
     pub async fn serve(self, input: StdioInput, stop: &CancellationToken) -> RunResult {
         let inner = &self.shared;
         let shutdown = self.read_requests(input, stop).await;
@@ -127,7 +127,7 @@ impl Bridge {
                 if !(self.once && is_taken) {
                     return None;
                 }
-                // The one run continues, but the host cannot answer approvals any more.
+                // The run continues, but the host can no longer answer approvals.
                 is_open = false;
                 inner.decline_all();
                 continue;
@@ -177,7 +177,7 @@ impl BridgeShared {
 
     async fn start_run(self: &Arc<Self>, request: RunRequest, only_answers: bool) -> AfterRequest {
         let admitted = if only_answers {
-            let message = "--once serves one request, and it has been taken already";
+            let message = "--once serves one request, which has already been accepted";
             Err(BridgeError::new(BridgeErrorCode::OnlyOnce, message))
         } else {
             self.active().admit(&request)
@@ -195,8 +195,8 @@ impl BridgeShared {
         }
     }
 
-    /// Interrupts the run of a session. The acknowledgement is written before the turn is stopped,
-    /// so that it comes before the run's `final`.
+    /// Interrupts the run of a session. Acknowledges before stopping the turn, so that the
+    /// acknowledgement precedes the run's `final`.
     async fn interrupt(self: &Arc<Self>, request: &InterruptRequest) {
         let session_id = &*request.session_id;
         let stopped = self.active().interrupt(session_id, request.message.clone());
@@ -236,7 +236,7 @@ impl BridgeShared {
         }
         let ApproveRequest { request_id, approval_id, verdict, note, rule, answers } = request;
         let decision = DecisionBody { verdict, note, rule, answers }.into();
-        // In a task of its own, so that a slow decision does not hold up the next request.
+        // In a separate task, so that a slow decision does not delay the next request.
         let inner = Arc::clone(self);
         self.tasks.spawn(async move {
             if let Err(error) = inner.turns.decide(approval_id, decision).await {
@@ -271,7 +271,7 @@ impl BridgeShared {
     pub(super) async fn reply(&self, event: &BridgeEvent<'_>) {
         let mut line = Vec::new();
         event.write(&mut line);
-        // A closed output is no failure here: `read_requests` notices it and ends the bridge.
+        // A closed output is not an error here: `read_requests` notices it and ends the bridge.
         let _gone = self.output.send_answer(line).await;
     }
 
@@ -298,7 +298,7 @@ impl BridgeShared {
 fn decode_line(line: &InputLine) -> Result<BridgeRequest, BadRequest> {
     match line {
         InputLine::Whole(line) => decode(line),
-        // The last line may lack its line break; if it is no JSON either, it was cut off.
+        // The last line may lack its line break; if it is not JSON either, it was cut off.
         InputLine::Partial(line) => decode(line).map_err(|bad| match bad.code {
             BridgeErrorCode::BadJson | BridgeErrorCode::InvalidUtf8 => {
                 let message = "input ended in the middle of a request";

@@ -12,7 +12,7 @@ use serde::{
 pub(super) struct RunTranscript {
     parts: Vec<TranscriptPart>,
     api_calls: u32,
-    /// The model has produced output since its last input (the prompt or a tool result).
+    /// Whether the model has produced output since its last input (the prompt or a tool result).
     has_output: bool,
 }
 
@@ -30,7 +30,7 @@ impl RunTranscript {
         self.parts.push(TranscriptPart::Prompt(Arc::clone(text)));
     }
 
-    /// Notes output of the model; the first one after an input counts as an API call.
+    /// Records output of the model. The first output after an input counts as an API call.
     pub(super) fn note_output(&mut self) {
         if !std::mem::replace(&mut self.has_output, true) {
             self.api_calls += 1;
@@ -51,8 +51,7 @@ impl RunTranscript {
         }
     }
 
-    /// Adds a tool call. Calls of a sub-agent are left out: they are part of its parent tool's
-    /// work.
+    /// Adds a tool call. Omits calls of a sub-agent, which are part of its parent tool's work.
     pub(super) fn add_call(&mut self, call: &ToolCall) {
         if call.parent.is_none() {
             self.note_output();
@@ -68,7 +67,7 @@ impl RunTranscript {
         }
     }
 
-    /// Returns the number of calls of the model: one, and one more after every round of tools.
+    /// Returns how often the model was called: once, and once more after every round of tools.
     pub(super) const fn api_calls(&self) -> u32 {
         self.api_calls
     }

@@ -25,16 +25,16 @@ use tokio::{
 use super::{ListenerContext, MAX_FRAME_BYTES, in_flight::InFlight, reply};
 use crate::socket::Peer;
 
-/// When this much output is waiting, nothing is added to it until some of it is written.
+/// While this much output is waiting, nothing is added to it.
 const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 
-/// The limit on published batches whose receipts have not come.
+/// The limit on published batches that still wait for their receipts.
 const MAX_UNANSWERED_BATCHES: usize = 64;
 
-/// The longest time that a client which has not registered may be silent.
+/// How long an unregistered client may be silent.
 const UNREGISTERED_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// The number of `delivered` notices that may wait for the connection.
+/// How many `delivered` notices may wait for the connection.
 const MAX_QUEUED_NOTICES: usize = 256;
 
 pub(super) struct BusConnection {
@@ -43,22 +43,22 @@ pub(super) struct BusConnection {
     peer: Peer,
     frames: FrameDecoder,
     out: Vec<u8>,
-    /// The number of bytes of `out` that have been written.
+    /// The number of bytes of `out` that are already written.
     written: usize,
-    /// The number of bytes that have been written to the stream since it was opened.
+    /// The number of bytes written to the stream since it was opened.
     sent: u64,
-    /// The client has set `ack`: it acknowledges messages, and gets `accepted`, `delivered` and
-    /// `rejected` for its own.
+    /// Whether the client has set `ack`: it acknowledges messages, and gets `accepted`, `delivered`
+    /// and `rejected` for its own.
     uses_acks: bool,
     name: Option<EndpointName>,
-    /// The name was proven by its token.
+    /// Whether a token proved the name.
     is_proven: bool,
     inbox: Option<Box<dyn BusInbox>>,
     in_flight: InFlight,
     publishing: Option<BoxFuture<'static, PendingReceipts>>,
     unanswered_batches: VecDeque<UnansweredBatch>,
     watch: Option<(DeliveryNotifier, mpsc::Receiver<Vec<MessageId>>)>,
-    /// The last event was input from the client. Reading and delivering then take turns.
+    /// Whether the last event was input from the client. Reading and delivering then take turns.
     has_read: bool,
     last_input: Instant,
     timer: Pin<Box<Sleep>>,
@@ -68,7 +68,7 @@ pub(super) struct BusConnection {
 }
 
 struct UnansweredBatch {
-    /// `None`: the batch is not queued yet.
+    /// `None` if the batch is not queued yet.
     published: Option<PendingReceipts>,
     ids: Vec<MessageId>,
 }
@@ -76,20 +76,20 @@ struct UnansweredBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionPhase {
     Open,
-    /// Another client has taken the endpoint's name. A client without `ack` has no frame for this:
-    /// its connection is closed when it writes.
+    /// Another client has taken the endpoint's name. A client without `ack` understands no frame
+    /// for this, so its connection is closed when it writes.
     Displaced,
-    /// The bus stops: nothing more is delivered, but frames that the client has sent are still
-    /// read.
+    /// The bus stops: nothing more is delivered, but frames that the client has already sent are
+    /// still read.
     Stopping,
-    /// Everything that the client has sent was read; it may still read answers.
+    /// Everything that the client sent was read; it may still read answers.
     Closing,
 }
 
-/// The reason why a connection has ended.
+/// Why a connection ended.
 #[derive(Debug)]
 enum CloseReason {
-    /// Closed in order, or by us because of a frame of the client.
+    /// Closed in order, or by us because of one of the client's frames.
     Closed,
     /// The client disconnected without reading everything.
     Lost,
@@ -164,8 +164,8 @@ impl BusConnection {
 
     async fn next_event(&mut self) -> ConnectionEvent {
         let is_full = self.out.len() - self.written >= MAX_OUTPUT_BYTES;
-        // A client that does not read its output, or does not wait for its receipts, is not read
-        // from.
+        // Do not read from a client that does not read its output or does not wait for its
+        // receipts.
         let may_read = self.phase != ConnectionPhase::Closing
             && self.publishing.is_none()
             && self.unanswered_batches.len() < MAX_UNANSWERED_BATCHES
@@ -299,7 +299,7 @@ impl BusConnection {
         Ok(())
     }
 
-    /// Gives up the inbox when the connection ends in order: a receiver without `ack` counts as
+    /// Releases the inbox when the connection ends in order. A receiver without `ack` counts as
     /// having read everything that was written to it.
     fn release_inbox(&mut self) {
         if let Some(mut inbox) = self.inbox.take() {
@@ -315,8 +315,8 @@ async fn or_pending<T>(future: Option<&mut BoxFuture<'static, T>>) -> T {
     }
 }
 
-/// Waits for the receipts of the oldest batch. They come in the order of the batches; the last
-/// batch may not be queued yet.
+/// Waits for the receipts of the oldest batch. Receipts arrive in the order of the batches. The
+/// last batch may not be queued yet.
 async fn next_receipts(unanswered: &mut VecDeque<UnansweredBatch>) -> Receipts {
     let first = unanswered.front_mut();
     match first.and_then(|first| first.published.as_mut()) {

@@ -17,9 +17,9 @@ use super::request::{FrameFields, MalformedFrame, scalar_text};
 /// The sender of a message.
 #[derive(Clone, Debug)]
 pub enum MessageSender {
-    /// `true`: the name was proven by its token when it was registered.
+    /// `true` if a token proved the name at registration.
     Registered(EndpointName, bool),
-    /// `true`: the sender has sent the token of the name it claims.
+    /// `true` if the sender sent the token of the name that it claims.
     Unregistered(bool),
 }
 
@@ -34,8 +34,7 @@ pub enum MessageFrame {
     },
 }
 
-/// Decodes a `message` frame and builds its envelope. `agent` is the session of the agent that sends
-/// it.
+/// Decodes a `message` frame and builds its envelope. `agent` is the session of the sending agent.
 pub fn decode_message(
     frame: &str,
     fields: &FrameFields<'_>,
@@ -77,8 +76,8 @@ pub fn decode_message(
         }
         MessageSender::Unregistered(verified) => (claimed.map(Into::into), *verified),
     };
-    // Only the bus sets `verified`, `redelivered` and the session, and a token is a secret: a
-    // sender's own values are corrected.
+    // Only the bus sets `verified`, `redelivered` and the session, and a token is secret. Correct
+    // the sender's own values.
     if let Some(said) = fields.verified {
         edits.correct("verified", said, if verified { "true" } else { "false" });
     }
@@ -95,7 +94,7 @@ pub fn decode_message(
         (None, Some(said)) => edits.correct(SENDER_SESSION_FIELD, said, "null"),
         (None, None) => {}
     }
-    // The sender's requests to the bus are not for the receiver.
+    // The sender's requests to the bus do not concern the receiver.
     if let Some(ack) = fields.ack {
         edits.remove(ack);
     }
@@ -112,8 +111,8 @@ pub fn write_annotated(out: &mut Vec<u8>, envelope: &[u8], verified: bool, again
     if verified && !again {
         return out.extend_from_slice(envelope);
     }
-    // The sender may have used the same keys. They are then spelled as here, because
-    // `FrameEdits::correct` removed escapes, so a byte search finds them.
+    // The sender may have used the same keys. If so, they are spelled as here, because
+    // `FrameEdits::correct` removed escapes, and a byte search finds them.
     let says = |key: &[u8]| envelope.windows(key.len()).any(|part| part == key);
     if says(VERIFIED_KEY.as_bytes()) || says(REDELIVERED_KEY.as_bytes()) {
         return rewrite_annotated(out, envelope, verified, again);
@@ -132,7 +131,7 @@ pub fn write_annotated(out: &mut Vec<u8>, envelope: &[u8], verified: bool, again
 const VERIFIED_KEY: &str = r#""verified""#;
 const REDELIVERED_KEY: &str = r#""redelivered""#;
 
-/// Writes the annotations into an envelope that contains these keys already, perhaps only in its
+/// Writes the annotations into an envelope that already contains these keys, perhaps only in its
 /// body.
 fn rewrite_annotated(out: &mut Vec<u8>, envelope: &[u8], verified: bool, again: bool) {
     let frame = std::str::from_utf8(envelope).ok();

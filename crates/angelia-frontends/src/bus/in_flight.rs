@@ -1,4 +1,4 @@
-//! Messages that were sent to a receiver and are not settled yet.
+//! Messages that were sent to a receiver but are not settled yet.
 //!
 //! A receiver that registered with `ack` acknowledges each message. A silent one counts as having a
 //! message once it has read its socket. The system buffers at most [`SOCKET_BUFFER_BYTES`] between
@@ -16,8 +16,8 @@ use tokio::time::{Duration, Instant};
 /// The default limit of a Unix socket's buffer, and a little more.
 const SOCKET_BUFFER_BYTES: u64 = 256 * 1024;
 
-/// The limit on messages per receiver that are not acknowledged, or, without `ack`, not written
-/// yet. Written ones need no limit: they settle after [`SOCKET_BUFFER_BYTES`] more.
+/// The limit on messages per receiver that are not acknowledged or, without `ack`, not written yet.
+/// Written messages need no limit: they settle after another [`SOCKET_BUFFER_BYTES`].
 const MAX_UNSETTLED: usize = 4096;
 
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl InFlight {
         }
     }
 
-    /// Returns the number of further messages that may be sent.
+    /// Returns how many more messages may be sent.
     pub(super) fn free_slots(&self) -> usize {
         let out = match self {
             Self::WithAck(flying) => flying.len(),
@@ -60,7 +60,7 @@ impl InFlight {
         }
     }
 
-    /// Removes a message that the receiver has acknowledged or refused, and returns its position.
+    /// Removes a message that the receiver acknowledged or refused, and returns its position.
     pub(super) fn take_acknowledged(&mut self, id: &str) -> Option<BusPosition> {
         let Self::WithAck(flying) = self else {
             return None;
@@ -70,8 +70,8 @@ impl InFlight {
         flying.remove(found).map(|(_, position)| position)
     }
 
-    /// Notes that `sent` bytes of the stream have been written. Returns the messages that were
-    /// thereby written completely to a silent receiver.
+    /// Records that `sent` bytes of the stream have been written. Returns the messages to a silent
+    /// receiver that are now completely written.
     pub(super) fn note_written(&mut self, sent: u64, now: Instant) -> Vec<BusPosition> {
         let Self::WithoutAck(settling) = self else {
             return Vec::new();

@@ -1,6 +1,7 @@
-//! The bus socket in the file system. We own it as long as its path leads to our file. If the path
-//! is removed, the socket is bound again; if another running daemon has taken the path, it is left
-//! alone until that daemon stops. At the end, clients that have connected are still served.
+//! The bus socket in the file system. We own it for as long as its path leads to our file. If the
+//! path is removed, we bind the socket again; if another running daemon has taken the path, we
+//! leave it alone until that daemon stops. At the end, clients that are already connected are still
+//! served.
 
 use std::{
     fs, io,
@@ -26,10 +27,10 @@ use tokio::{
 use super::{ListenerContext, connection::BusConnection};
 use crate::socket::{AcceptErrors, Peer};
 
-/// The limit on open connections; further clients wait to be accepted.
+/// The limit on open connections. Further clients wait to be accepted.
 const MAX_CONNECTIONS: usize = 20_000;
 
-/// The interval at which to check that the path still leads to our socket.
+/// How often to check that the path still leads to our socket.
 const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +50,7 @@ pub struct BoundSocket {
     file_id: (u64, u64),
 }
 
-/// Binds the socket, unless a running process listens there already.
+/// Binds the socket, unless a running process already listens there.
 pub async fn bind(path: &Path) -> Result<BoundSocket, BindError> {
     if is_listening(path).await {
         return Err(BindError::InUse(path.to_path_buf()));
@@ -57,8 +58,8 @@ pub async fn bind(path: &Path) -> Result<BoundSocket, BindError> {
     replace(path)
 }
 
-/// Binds the socket in place of any other one. Clients that connect from now on wait here; those of
-/// the other socket keep their connections.
+/// Binds the socket in place of any other one. From now on clients connect here; clients of the
+/// other socket keep their connections.
 pub fn replace(path: &Path) -> Result<BoundSocket, BindError> {
     bind_new(path).map_err(|source| BindError::Failed { path: path.to_path_buf(), source })
 }
@@ -66,7 +67,7 @@ pub fn replace(path: &Path) -> Result<BoundSocket, BindError> {
 /// Returns whether a running process listens at the path.
 pub async fn is_listening(path: &Path) -> bool {
     let connected = timeout(Duration::from_secs(5), UnixStream::connect(path)).await;
-    // A timeout counts as an answer: a process too busy to accept is running.
+    // A timeout counts as yes: a process that is too busy to accept is still running.
     !matches!(connected, Ok(Err(_)))
 }
 
@@ -142,11 +143,11 @@ async fn run(mut bound: BoundSocket, door: ListenerContext) {
     }
 }
 
-/// Refuses new connections, and serves those that were made and not accepted yet.
+/// Refuses new connections, and serves those that were made but not accepted yet.
 fn accept_waiting(listener: &UnixListener, door: &ListenerContext) -> io::Result<()> {
     shutdown(listener, Shutdown::Read)?;
     let listener = StdUnixListener::from(listener.as_fd().try_clone_to_owned()?);
-    // Ends with an error when no client is waiting any more.
+    // Fails when no more clients are waiting.
     while let Ok((stream, _)) = listener.accept() {
         stream.set_nonblocking(true)?;
         serve_client(UnixStream::from_std(stream)?, door, None);
@@ -160,7 +161,7 @@ async fn rebind(bound: &mut BoundSocket, was_displaced: bool) -> bool {
     match bind(&path).await {
         Ok(new) => {
             tracing::warn!("{} was removed and has been bound again", path.display());
-            // The old socket has no path any more; its connections stay open.
+            // The old socket has lost its path, but its connections stay open.
             *bound = new;
             false
         }
@@ -186,7 +187,7 @@ async fn accept(
     door: &ListenerContext,
     errors: &mut AcceptErrors,
 ) {
-    // The semaphore is never closed, so this does not fail.
+    // The semaphore is never closed, so this cannot fail.
     let Ok(place) = Arc::clone(places).acquire_owned().await else {
         return;
     };
@@ -200,7 +201,7 @@ async fn accept(
     serve_client(stream, door, Some(place));
 }
 
-/// Serves a client of our own user in a task of its own.
+/// Serves a client of our own user in a separate task.
 fn serve_client(stream: UnixStream, door: &ListenerContext, place: Option<OwnedSemaphorePermit>) {
     let peer = match Peer::from_stream(&stream) {
         Ok(peer) if peer.is_owner() => peer,

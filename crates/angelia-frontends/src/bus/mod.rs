@@ -3,9 +3,9 @@
 //! reason, and redelivery until a message is acknowledged. `docs/bus-protocol.md` describes the
 //! frames.
 //!
-//! - `request`, `envelope`, `reply`: the frames; pure.
-//! - `connection`: one client; it cannot delay another one.
-//! - `in_flight`: messages sent to a client and not settled yet.
+//! - `request`, `envelope`, `reply`: the frames. Pure.
+//! - `connection`: one client; it cannot delay others.
+//! - `in_flight`: messages that were sent to a client but are not settled yet.
 //! - [`listener`]: the socket in the file system, bound again if its path is removed.
 
 mod admin;
@@ -33,7 +33,7 @@ pub struct ListenerContext {
     pub bus: Arc<dyn Bus>,
     pub clock: Arc<dyn Clock>,
     pub tasks: TaskGroup,
-    /// Gets every message that clients send, also those that are refused.
+    /// Receives every message that clients send, including refused ones.
     pub message_feed: broadcast::Sender<BusMessage>,
     pub limits: ListenerLimits,
     /// Finds the session of an agent that uses the bus.
@@ -50,7 +50,7 @@ impl std::fmt::Debug for ListenerContext {
 
 #[derive(Clone, Copy, Debug)]
 pub struct ListenerLimits {
-    /// An endpoint that has sent nothing for this long is removed.
+    /// An endpoint that sends nothing for this long is removed.
     pub silence_timeout: Duration,
     /// A message to a receiver without `ack` counts as read this long after it was written.
     pub settle_delay: Duration,

@@ -23,8 +23,8 @@ pub(super) fn registered(out: &mut Vec<u8>, endpoint: &str, session: Uuid) {
     write_frame(out, &reply);
 }
 
-/// Writes `pong`. With `acks` it tells that the client gets `accepted`, `delivered` and `rejected`,
-/// which only a client that asked for them understands.
+/// Writes `pong`. With `acks`, it tells the client that it gets `accepted`, `delivered` and
+/// `rejected`. Only a client that asked for them understands this.
 pub(super) fn pong(out: &mut Vec<u8>, acks: bool) {
     let reply = if acks { r#"{"type": "pong", "ack": true}"# } else { r#"{"type": "pong"}"# };
     write_frame(out, reply);
@@ -70,7 +70,8 @@ pub(super) fn delivered(out: &mut Vec<u8>, id: &str) {
     });
 }
 
-/// Writes a JSON string. Ids are many and nearly always plain, so this avoids serializing them.
+/// Writes a JSON string. There are many ids, and nearly all are plain, so this avoids serializing
+/// those.
 fn write_json_string(out: &mut Vec<u8>, text: &str) {
     let is_plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
     if text.bytes().all(is_plain) {

@@ -1,5 +1,5 @@
 //! Decodes the frames of clients: one JSON object per frame, of which only the known fields are
-//! read. Pure, like [`envelope`](super::envelope). Both ends of a connection use it.
+//! read. Pure, like [`envelope`](super::envelope). Both ends of a connection use this.
 
 use std::{borrow::Cow, fmt};
 
@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, Visitor
 use serde_json::value::RawValue;
 
 /// The known fields of a frame as raw JSON. A frame with a repeated field is malformed, because two
-/// readers might not agree on which value counts.
+/// readers might disagree about which value counts.
 #[derive(Debug, Default)]
 pub struct FrameFields<'a> {
     pub kind: Option<&'a RawValue>,
@@ -37,7 +37,7 @@ pub enum FrameKind {
     Ping,
     ListEndpoints,
     Message,
-    /// This and the following ones are not part of hermes-bus.
+    /// This and the following kinds are not part of hermes-bus.
     Ack,
     Refuse,
     Status,
@@ -75,13 +75,13 @@ impl FrameKind {
             | Self::Refuse
             | Self::Status
             | Self::Unknown => true,
-            // Dead letters are messages between others.
+            // Dead letters are other people's messages.
             Self::DeadLetters | Self::Resend | Self::Discard => false,
         }
     }
 }
 
-/// The frame is malformed. The connection of a client without `ack` is closed, as in hermes-bus.
+/// A malformed frame. The connection of a client without `ack` is closed, as in hermes-bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedFrame;
 
@@ -141,7 +141,7 @@ pub(super) fn parse_u64(value: Option<&RawValue>) -> Option<u64> {
     value?.get().parse().ok()
 }
 
-/// Returns a scalar as text, `None` for null. Lists and objects are malformed.
+/// Returns a scalar as text, or `None` for null. Lists and objects are malformed.
 pub fn scalar_text(value: &RawValue) -> Result<Option<Cow<'_, str>>, MalformedFrame> {
     let json = value.get();
     match json.as_bytes().first() {

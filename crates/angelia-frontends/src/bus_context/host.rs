@@ -1,5 +1,6 @@
 //! Receives the messages of an endpoint. Each message goes through the rules and is acknowledged
-//! when their actions are done. A message whose handling panics is refused and affects no other.
+//! when their actions are done. A message whose handling panics is refused and does not affect
+//! others.
 
 use std::{panic::AssertUnwindSafe, path::PathBuf, sync::Arc};
 
@@ -40,7 +41,7 @@ pub struct EndpointHostParts {
     pub caller_cwd: Option<PathBuf>,
 }
 
-/// Hosts endpoints; cheap to clone.
+/// Hosts endpoints. Cheap to clone.
 #[derive(Clone)]
 pub struct EndpointHost {
     rule_runner: RuleRunner,

@@ -1,6 +1,6 @@
 //! A lane holds the messages of one endpoint whose replies go to one target. It starts at most one
-//! turn per interval; messages that come meanwhile are merged in order, never with those of another
-//! lane.
+//! turn per interval. Messages that arrive meanwhile are merged in order, but never with those of
+//! another lane.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ pub struct LaneLimits {
     pub max_merged: usize,
 }
 
-/// The limit on messages that wait in one lane; further ones hold up their endpoint.
+/// The limit on messages that wait in one lane. Further messages block their endpoint.
 const MAX_LANE_MESSAGES: usize = 1024;
 
 impl Default for LaneLimits {
@@ -41,13 +41,12 @@ pub(super) struct LaneKey {
     pub(super) endpoint: EndpointName,
     pub(super) profile: Option<Arc<str>>,
     pub(super) reply_target: ReplyTarget,
-    /// The session whose agent has sent the messages; its account is charged.
+    /// The session whose agent sent the messages. Its account is charged.
     pub(super) sender_session: Option<SessionId>,
 }
 
 impl LaneKey {
-    /// Returns the name of the lane's session. Each channel and each profile has a session of its
-    /// own.
+    /// Returns the name of the lane's session. Each channel and each profile has its own session.
     pub(super) fn session_name(&self) -> String {
         let profile = self.profile.as_deref().unwrap_or_default();
         match &self.reply_target {
@@ -64,7 +63,7 @@ impl LaneKey {
 pub(super) struct QueuedMessage {
     pub(super) id: MessageId,
     pub(super) position: BusPosition,
-    /// The message was delivered before, so it may have started a turn already.
+    /// Whether the message was delivered before, so that it may have started a turn already.
     pub(super) redelivered: bool,
     pub(super) item: PromptItem,
     pub(super) outcomes: mpsc::Sender<MessageOutcome>,
@@ -104,7 +103,7 @@ impl Lanes {
         Self { turns, limits: pace, tasks, senders: Arc::default() }
     }
 
-    /// Puts a message into its lane. Waits while the lane is full: later messages stay on the bus,
+    /// Puts a message into its lane. Waits while the lane is full; later messages stay on the bus,
     /// where they are safe.
     pub(super) async fn enqueue(&self, name: LaneKey, mut offer: QueuedMessage) {
         loop {
@@ -134,7 +133,7 @@ struct Lane {
     lanes: Lanes,
     key: LaneKey,
     messages: mpsc::Receiver<QueuedMessage>,
-    /// A redelivered message that was taken out and starts the next turn.
+    /// A redelivered message that will start the next turn.
     held: Option<QueuedMessage>,
 }
 
@@ -143,7 +142,7 @@ impl Lane {
         let pace = self.lanes.limits;
         loop {
             // A lane without messages for a whole interval closes. The next message opens a new
-            // lane, whose first turn starts at once.
+            // lane, whose first turn starts immediately.
             let next = match self.held.take() {
                 Some(held) => Ok(Some(held)),
                 None => timeout(pace.interval, self.messages.recv()).await,
@@ -161,13 +160,13 @@ impl Lane {
             let began = Instant::now();
             let batch = self.take_batch(first);
             self.lanes.turns.run(&self.key, batch).await;
-            // Messages that come before the next turn may start collect in the channel.
+            // Messages that arrive before the next turn may start collect in the channel.
             sleep_until(began + pace.interval).await;
         }
     }
 
-    /// Takes the messages that are there now, in order. A redelivered message gets a turn of its
-    /// own: its id is the request key by which an earlier turn of it is found.
+    /// Takes the currently waiting messages, in order. A redelivered message gets its own turn,
+    /// because its id is the request key that finds an earlier turn.
     fn take_batch(&mut self, first: QueuedMessage) -> Vec<QueuedMessage> {
         let is_alone = first.redelivered;
         let mut batch = vec![first];
@@ -184,7 +183,7 @@ impl Lane {
         batch
     }
 
-    /// Closes the lane unless a message has come. Returns whether it is closed.
+    /// Closes the lane unless a message has arrived. Returns whether it is closed.
     fn close(&mut self) -> bool {
         // The lock keeps `lane_sender` from handing out this lane between the check and the
         // removal.

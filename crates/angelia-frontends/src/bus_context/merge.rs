@@ -1,5 +1,5 @@
-//! Builds the prompt of a turn from bus messages: a single message is passed on unchanged, several
-//! get their times, and unverified senders are marked.
+//! Builds the prompt of a turn from bus messages. A single message is passed on unchanged; several
+//! get their times. Unverified senders are marked.
 
 use angelia_core::model::EndpointName;
 use jiff::{Timestamp, tz::TimeZone};
@@ -16,7 +16,7 @@ pub struct PromptItem {
 /// The limit on the name of an unverified sender, in characters.
 const MAX_SENDER_CHARS: usize = 64;
 
-/// Returns the line that tells the agent, once per session, the source of its messages.
+/// Returns the line that tells the agent, once per session, where its messages come from.
 pub fn source_line(endpoint: &EndpointName) -> String {
     format!("**Source:** bus (endpoint: {endpoint})")
 }

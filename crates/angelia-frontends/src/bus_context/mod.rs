@@ -9,7 +9,7 @@
 //!
 //! A lane has one target for its replies, decided by the messages themselves and carried by value;
 //! lanes never mix. The message that started a turn is acknowledged when the turn's reply has been
-//! handed over: after a crash it is delivered again, and finds its turn instead of starting
+//! handed over. After a crash it is delivered again, and finds its turn instead of starting
 //! another.
 //!
 //! - [`EndpointHost`]: receives the messages of an endpoint and applies the rules.

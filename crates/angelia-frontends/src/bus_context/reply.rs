@@ -1,7 +1,7 @@
-//! Sends an answer to the channel of its messages, else to their sender. A sender that is away gets
-//! it when it listens again. A sender that has never listened, such as a one-shot program, never
-//! will: its answer becomes a dead letter. An answer that cannot be sent is also shown on the
-//! console.
+//! Sends an answer to the channel of its messages, or else to their sender. If the sender is away,
+//! it gets the answer when it listens again. A sender that has never listened, such as a one-shot
+//! program, never will: its answer becomes a dead letter. An answer that cannot be sent is also
+//! shown on the console.
 
 use std::sync::Arc;
 
@@ -23,11 +23,12 @@ use crate::{
     chat::{DeliveryError, DeliveryQueue, DeliveryRequest},
 };
 
-/// The target of a lane's replies. It is part of the lane's key, so it cannot change under a reply.
+/// The target of a lane's replies. It is part of the lane's key, so it cannot change before a reply
+/// is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum ReplyTarget {
     Channel(Arc<str>),
-    /// The name that the sender gave, perhaps not a valid endpoint.
+    /// The name that the sender gave, which may not be a valid endpoint.
     Sender(Arc<str>),
 }
 
@@ -40,10 +41,10 @@ pub(super) struct ReplySender {
     pub(super) clock: Arc<dyn Clock>,
 }
 
-/// The reply to a turn's messages.
+/// The reply to the messages of a turn.
 #[derive(Clone, Debug)]
 pub(super) struct TurnReply {
-    /// The same for the same turn, so that a repeated reply is recognized.
+    /// The same for every attempt of a turn, so that a repeated reply is recognized.
     pub(super) id: String,
     pub(super) endpoint: EndpointName,
     pub(super) to: ReplyTarget,
@@ -53,8 +54,8 @@ pub(super) struct TurnReply {
 }
 
 impl ReplySender {
-    /// Sends a reply. Returns when it has been delivered to its channel, stored by the bus, or
-    /// shown on the console.
+    /// Sends a reply. Returns once it is delivered to its channel, stored by the bus, or shown on
+    /// the console.
     pub(super) async fn send(&self, reply: TurnReply) {
         if reply.text.is_empty() {
             return;
@@ -99,7 +100,6 @@ impl ReplySender {
     }
 }
 
-/// Composes a message of ours.
 pub(crate) fn compose(
     now: Timestamp,
     id: &str,
@@ -112,7 +112,7 @@ pub(crate) fn compose(
     BusMessage::compose(id, from, to, ts, body)
 }
 
-/// Publishes a message. Returns when the bus has stored it.
+/// Publishes a message. Returns once the bus has stored it.
 pub(crate) async fn publish_one(bus: &dyn Bus, message: BusMessage) -> Result<(), String> {
     let receipts = bus.publish(vec![message], None).await.await;
     let refused = receipts.into_iter().find_map(Result::err);

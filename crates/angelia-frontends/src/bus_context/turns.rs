@@ -1,5 +1,5 @@
 //! Runs the messages of a lane on the lane's session: as a new turn, or as steering input for the
-//! lane's own turn while that one is running.
+//! lane's own running turn.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -28,14 +28,14 @@ use crate::{
     unattended_turn::{StartError, result_text, wait_for_outcome},
 };
 
-/// The scope of the names that sessions have on the bus.
+/// The scope of session names on the bus.
 const SESSION_NAME_SCOPE: &str = "bus";
 
-/// The time for which a message is recognized by its id: as long as the bus keeps it.
+/// How long a message is recognized by its id: as long as the bus keeps it.
 const KEY_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
-/// The pauses before each retry after a transient error: an agent that is being updated, a full
-/// queue.
+/// The pauses before the retries after a transient error, such as an agent that is being updated or
+/// a full queue.
 const RETRY_DELAYS: [Duration; 5] = [
     Duration::from_secs(1),
     Duration::from_secs(4),
@@ -110,13 +110,12 @@ impl LaneTurns {
             Some(sender) => Some(account_of_session(&self.engine, sender).await?),
             None => None,
         };
-        // No person waits at a terminal for the turn of a message, so `can_ask` stays off.
+        // No person waits at a terminal for this turn, so `can_ask` stays off.
         let options =
             TurnOptions { can_park: true, charged_to, ..TurnOptions::new(TurnOrigin::Remote) };
         let is_new = batch.iter().all(|offer| !offer.redelivered);
-        // Only the lane's own turn may be steered, because the answer of another lane's turn has
-        // another target. A redelivered message is never steering input, because its turn may exist
-        // already.
+        // Steer only the lane's own turn, because the answer of another lane's turn has another
+        // target. Never steer with a redelivered message, because its turn may already exist.
         let running = self.running.lock().get(name).copied();
         if let Some(turn) = running.filter(|_| is_new && self.can_steer(&session.spec.executor)) {
             let input = vec![Content::text(text.clone())];
@@ -163,7 +162,8 @@ impl LaneTurns {
     }
 
     /// Follows a turn and sends its reply. The message that started the turn is acknowledged after
-    /// the reply was handed over; the others at once, because they are in the turn's record.
+    /// the reply has been handed over; the others immediately, because they are in the turn's
+    /// record.
     async fn follow(
         &self,
         name: &LaneKey,
@@ -198,8 +198,8 @@ impl LaneTurns {
         });
     }
 
-    /// Returns whether the executor can steer. Otherwise the engine would queue a turn that has no
-    /// request key, so a redelivered message would not find it.
+    /// Returns whether the executor can steer. If it cannot, the engine would queue a turn without
+    /// a request key, which a redelivered message would not find.
     fn can_steer(&self, executor: &str) -> bool {
         let mut executors = self.engine.executors().iter();
         executors.any(|one| one.name() == executor && one.capabilities().steer)
@@ -228,8 +228,8 @@ enum StartOutcome {
     Steered,
 }
 
-/// Returns a request key from the id of the first message, so that a redelivered message finds its
-/// turn.
+/// Derives the request key from the id of the first message, so that a redelivered message finds
+/// its turn.
 fn request_key(name: &LaneKey, id: &MessageId) -> RequestKey {
     RequestKey {
         caller: format!("bus:{}", name.endpoint).into(),

@@ -1,5 +1,5 @@
-//! Parses `bus-rules.yaml`. Errors name their line. An unknown key is an error: a misspelled
-//! condition would otherwise make its rule match more than its author wrote.
+//! Parses `bus-rules.yaml`. Errors name their line. An unknown key is an error: otherwise a
+//! misspelled condition would make its rule match more than its author intended.
 
 use std::{fmt, marker::PhantomData, sync::Arc};
 
@@ -208,7 +208,7 @@ impl MappingKeys for FileKeys {
             "bus" => self.bus = map.next_value()?,
             "callbacks" => self.callbacks = map.next_value()?,
             "role_map" => self.role_map = map.next_value()?,
-            // These stand in examples of hermes-bus and have no effect there either.
+            // These appear in examples of hermes-bus but have no effect there either.
             "default_sender" | "session_aliases" => _ = map.next_value::<IgnoredAny>()?,
             _ => return Ok(false),
         }
@@ -278,8 +278,8 @@ impl MappingKeys for RuleKeys {
     }
 }
 
-/// The `role_map`. Of each entry only `name` counts; an entry of another shape has no name, and its
-/// key is shown as it is.
+/// The `role_map`. Only the `name` of each entry counts. An entry of another shape has no name, and
+/// its key is shown unchanged.
 #[derive(Debug, Default)]
 struct RoleEntries(Vec<(Arc<str>, Option<Arc<str>>)>);
 

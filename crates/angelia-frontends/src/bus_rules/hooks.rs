@@ -1,5 +1,5 @@
-//! Hooks: programs that get every message as JSON on stdin, after it was accepted. They run in the
-//! background, delay nothing, and leave no processes behind.
+//! Hooks: programs that get every accepted message as JSON on stdin. They run in the background,
+//! delay nothing, and leave no processes behind.
 
 use std::{path::Path, sync::Arc};
 

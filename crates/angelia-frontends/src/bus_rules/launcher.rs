@@ -1,7 +1,7 @@
-//! Runs commands in the background: a few of each owner at a time, each with a time limit, each
-//! reaped. An owner is a hook or a rule. Each has slots of its own, so that one whose command hangs
-//! holds up no other. When too many commands of an owner are waiting, the next one is not run, and
-//! a warning is logged.
+//! Runs commands in the background: a few per owner at a time, each with a time limit, each reaped.
+//! An owner is a hook or a rule. Owners have separate slots, so that one whose command hangs does
+//! not delay others. When too many commands of an owner are waiting, the next one is dropped, and a
+//! warning is logged.
 
 use std::{
     collections::HashMap,
@@ -58,8 +58,8 @@ impl Launcher {
         self.limits.time_limit
     }
 
-    /// Starts a command of an owner in the background; `what` names it in the log. Returns `false`
-    /// if too many commands of this owner are waiting already.
+    /// Starts a command in the background; `what` names it in the log. Returns `false` if too many
+    /// commands of this owner are already waiting.
     pub fn start(&self, owner: &Arc<str>, what: impl fmt::Display, command: CommandSpec) -> bool {
         let slots = self.slots_of(owner);
         if slots.waiting.fetch_add(1, Ordering::Relaxed) >= self.limits.max_waiting {
@@ -100,7 +100,7 @@ impl Launcher {
         if let Some(slots) = owners.get(owner) {
             return Arc::clone(slots);
         }
-        // The rules may have been edited: owners without commands are removed.
+        // The rules may have been edited: remove owners without commands.
         owners.retain(|_, slots| Arc::strong_count(slots) > 1);
         let slots = Arc::new(OwnerSlots {
             running: Semaphore::new(self.limits.max_running),

@@ -1,5 +1,5 @@
-//! The rules in force. An edited file applies from the next message on. If the edit broke the file,
-//! the last good rules stay in force, and the owner gets the line of the error.
+//! The rules in force. An edited file applies from the next message on. If an edit breaks the file,
+//! the last good rules stay in force, and the owner is told the line of the error.
 
 use std::{
     fs, io,
@@ -29,10 +29,10 @@ pub struct LiveRules {
 #[derive(Debug, Default)]
 struct LoadedRules {
     rules: Arc<Rules>,
-    /// The rules come from a file that could be used.
+    /// Whether the rules come from a usable file.
     are_read: bool,
-    /// The version of the file that was read last, also if it could not be used, so that its error
-    /// is reported once.
+    /// The version of the file that was read last, usable or not, so that an error is reported only
+    /// once.
     version: Option<FileVersion>,
     /// Reports about that version that the caller has not taken yet.
     reports: Vec<RulesReport>,
@@ -44,9 +44,9 @@ struct FileVersion {
     modified: Option<SystemTime>,
     length: u64,
     is_file: bool,
-    /// Tells apart files that were replaced within the resolution of `modified`.
+    /// Distinguishes files that were replaced within the resolution of `modified`.
     inode: u64,
-    /// The reason why the file is not trusted.
+    /// Why the file is not trusted.
     problem: Option<String>,
 }
 
@@ -55,9 +55,9 @@ struct FileVersion {
 pub struct RulesReport {
     pub path: PathBuf,
     pub what: String,
-    /// The file could not be used.
+    /// Whether the file is unusable.
     pub broken: bool,
-    /// There are earlier rules, which are still in force.
+    /// Whether earlier rules are still in force.
     pub has_earlier: bool,
 }
 
@@ -67,7 +67,7 @@ impl LiveRules {
     }
 
     /// Returns the rules for the next message, and the reports about their file that were not
-    /// returned before; the caller shows them to the owner.
+    /// returned before. The caller shows these to the owner.
     pub fn current(&self) -> (Arc<Rules>, Vec<RulesReport>) {
         let mut state = self.state.lock();
         self.refresh(&mut state);
@@ -95,7 +95,7 @@ impl LiveRules {
             return;
         }
         state.reports = match &version {
-            // A removed file means no rules: the removal is taken as an edit.
+            // A removed file counts as an edit that removes all rules.
             None => {
                 (state.rules, state.are_read) = (Arc::default(), false);
                 Vec::new()
@@ -114,7 +114,8 @@ impl LiveRules {
     }
 }
 
-/// `earlier`: the file cannot be used; whether there are earlier rules.
+/// Creates a report. `earlier` is set if the file is unusable, and tells whether there are earlier
+/// rules.
 fn rules_report(path: &Path, what: &impl ToString, earlier: Option<bool>) -> RulesReport {
     RulesReport {
         path: path.to_owned(),
@@ -155,7 +156,7 @@ fn read_rules(version: &FileVersion) -> Result<ParsedRules, Box<dyn std::error::
         return Err(io::Error::other(problem.clone()).into());
     }
     if !version.is_file {
-        // To read a named pipe would wait for its writer.
+        // Reading a named pipe would wait for its writer.
         return Err(io::Error::other("this is not a regular file").into());
     }
     if version.length > MAX_FILE_BYTES {

@@ -1,4 +1,4 @@
-//! Applies `bus-rules.yaml` to messages that have arrived.
+//! Applies `bus-rules.yaml` to incoming messages.
 //!
 //! - [`file`](mod@file): parses the rules; errors name their line.
 //! - [`LiveRules`]: the rules in force; an edit applies from the next message on.

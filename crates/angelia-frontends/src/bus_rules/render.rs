@@ -1,5 +1,5 @@
-//! Formats a message with a template or with a program of the owner. If the program fails, the
-//! plain text of the message is used.
+//! Formats a message with a template or with the owner's own program. If the program fails, uses
+//! the plain text of the message.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use jiff::{Timestamp, tz::TimeZone};
 /// The time limit of a format program.
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The use of the formatted text.
+/// What the formatted text is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FormatPurpose {
     Print(ColourMode),
@@ -28,8 +28,8 @@ impl FormatPurpose {
     }
 }
 
-/// Formats a message. The result is never the path of a format program: if the program cannot be
-/// used, the template or the plain text of the message is used instead.
+/// Formats a message. If a format program is unusable, falls back to the template or the plain text
+/// of the message, never to the program's path.
 pub async fn render_message(
     commands: &dyn CommandRunner,
     format: &MessageFormat,
@@ -53,8 +53,8 @@ pub async fn render_message(
     }
 }
 
-/// Returns the time and the sender of a message, to be shown before its text. A message of another
-/// day has its date.
+/// Returns the time and sender of a message, shown before its text. A message from another day
+/// includes its date.
 pub(super) fn message_heading(
     seen: &RuleInput,
     now: Timestamp,

@@ -20,13 +20,13 @@ pub trait Screen: Send + Sync + 'static {
     /// Returns whether the console shows colours.
     fn ink(&self) -> ColourMode;
 
-    /// Returns whether a message is shown with its time and its sender, unless its rule sets
-    /// another format.
+    /// Returns whether messages are shown with their time and sender, unless a rule sets another
+    /// format.
     fn has_headings(&self) -> bool {
         false
     }
 
-    /// Shows a line that a rule asked for, or the default when no rule matches.
+    /// Shows a line that a rule asked for, or the default line when no rule matches.
     fn show(&self, line: &str);
 
     /// Shows a notice about the bus itself.
@@ -44,7 +44,7 @@ pub struct RuleRunner {
     pub zone: TimeZone,
 }
 
-/// The actions that remain for the caller after the rules were applied.
+/// The actions left to the caller after the rules were applied.
 #[derive(Clone, Debug)]
 pub struct PendingActions {
     pub input: RuleInput,
@@ -87,7 +87,7 @@ impl RuleRunner {
         left
     }
 
-    /// Shows a text of a message, after the message's time and sender where the screen has headings.
+    /// Shows the text of a message, preceded by its time and sender if the screen has headings.
     pub fn show_with_heading(&self, seen: &RuleInput, text: &str) {
         if self.screen.has_headings() {
             let heading = message_heading(seen, self.clock.now(), &self.zone, self.screen.ink());
@@ -97,7 +97,7 @@ impl RuleRunner {
         }
     }
 
-    /// Returns the rules in force, and shows the owner the problems with their file.
+    /// Returns the rules in force, and shows problems with their file to the owner.
     pub fn current_rules(&self) -> Arc<Rules> {
         let (rules, reports) = self.rules.current();
         for report in reports {
@@ -141,7 +141,7 @@ impl std::fmt::Debug for RuleRunner {
     }
 }
 
-/// Returns the paths of the rules file in order of preference: ours, then the one of hermes-bus.
+/// Returns the paths of the rules file in order of preference: ours, then that of hermes-bus.
 pub fn rules_paths(angelia_home: PathBuf, hermes_home: Option<PathBuf>) -> Vec<PathBuf> {
     let homes = std::iter::once(angelia_home).chain(hermes_home);
     homes.map(|home| home.join("bus-rules.yaml")).collect()
@@ -152,18 +152,18 @@ pub fn rules_paths(angelia_home: PathBuf, hermes_home: Option<PathBuf>) -> Vec<P
 pub struct EndpointHints<'a> {
     /// `HERMES_BUS_ENDPOINT`.
     pub variable: Option<&'a str>,
-    /// `bus.endpoint` of the configuration.
+    /// `bus.endpoint` in the configuration.
     pub configured: Option<&'a str>,
-    /// `bus.endpoint` of the rules.
+    /// `bus.endpoint` in the rules.
     pub rules: Option<&'a str>,
-    /// The rules are those of Hermes.
+    /// Whether the rules are those of Hermes.
     pub has_hermes_rules: bool,
     /// The profile whose directory is `HERMES_HOME`.
     pub profile: Option<&'a str>,
-    /// The name if no other source names the endpoint.
+    /// The fallback name.
     pub default: &'a str,
-    /// The endpoint is a daemon that answers chats, not a terminal. A name that comes from Hermes
-    /// then ends in `-gateway`, as it does there.
+    /// Whether the endpoint is a daemon that answers chats, not a terminal. If so, a name from
+    /// Hermes ends in `-gateway`, as it does there.
     pub gateway: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Checks that only the owner could have written a file whose content runs programs. As sshd does,
-//! this checks the file and every folder on its path, because a user who can write a folder can
+//! Checks that only the owner could have written a file whose content runs programs. Like sshd,
+//! this checks the file and every folder on its path, because a user who can write to a folder can
 //! replace the files in it.
 
 use std::{
@@ -13,7 +13,7 @@ const GROUP_WRITABLE: u32 = 0o020;
 /// In a sticky folder, such as `/tmp`, no user can replace the files of another user.
 const STICKY: u32 = 0o1000;
 
-/// The reason why a file is not trusted.
+/// Why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum UntrustedFile {
     #[error("{} belongs to another user (uid {uid}); it is not used", .path.display())]
@@ -51,9 +51,9 @@ fn check_one(path: &Path) -> Result<(), UntrustedFile> {
     Ok(())
 }
 
-/// Returns whether a group has no member but this user.
+/// Returns whether this user is the group's only member.
 fn is_own_group(gid: u32, uid: u32) -> bool {
-    // On other systems these files do not list all users.
+    // On other systems, these files do not list all users.
     cfg!(target_os = "linux")
         && fs::read_to_string("/etc/passwd").is_ok_and(|users| {
             fs::read_to_string("/etc/group")
@@ -61,8 +61,8 @@ fn is_own_group(gid: u32, uid: u32) -> bool {
         })
 }
 
-/// Returns whether these tables, in the format of `/etc/passwd` and `/etc/group`, have the group,
-/// and no other user (but root) in it.
+/// Returns whether these tables, in the format of `/etc/passwd` and `/etc/group`, contain the group
+/// and list no other member except root.
 fn has_only_member(users: &str, groups: &str, gid: u32, uid: u32) -> bool {
     let is_own = |user: &str| {
         let mut fields = users.lines().map(|line| line.split(':')).filter_map(|mut fields| {
@@ -124,7 +124,7 @@ mod tests {
         set(&below, 0o1777).unwrap();
         check_trusted(&file).unwrap();
 
-        // A link is as trusted as its target, and as the folder it is in.
+        // A link is as trustworthy as its target and its folder.
         let link = folder.path().join("link.yaml");
         symlink(&file, &link).unwrap();
         check_trusted(&link).unwrap();

@@ -1,13 +1,13 @@
-//! The access token of an app: kept while it is valid, and fetched by one request at a time.
+//! An app's access token, cached while it is valid. Only one request at a time fetches a new one.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::{sync::Mutex, time::Instant};
 
-/// A token is replaced this long before its end.
+/// How long before its expiry a token is replaced.
 pub(super) const TOKEN_MARGIN: Duration = Duration::from_mins(5);
 
-/// The token that requests of one app share.
+/// The access token that all requests of one app share.
 #[derive(Default)]
 pub(super) struct TokenCache {
     held: Mutex<Option<HeldToken>>,
@@ -18,15 +18,15 @@ struct HeldToken {
     use_until: Instant,
 }
 
-/// A token as the platform has issued it.
+/// A token that the platform has just issued.
 pub(super) struct NewToken {
     pub(super) value: Arc<str>,
     pub(super) use_for: Duration,
 }
 
 impl TokenCache {
-    /// Returns the token that is held, or fetches one: if its time is over, or if it is the one that the
-    /// platform has `refused`.
+    /// Returns the cached token. Fetches a new one if the cached token has expired, or if it is the one
+    /// that the platform `refused`.
     pub(super) async fn get<E>(
         &self,
         refused: Option<&str>,

@@ -1,5 +1,5 @@
-//! Requests with a bearer token to a server that its owner names, and what their errors mean. What is special about
-//! a platform is in its [`ServerWords`].
+//! HTTP requests with a bearer token to a self-hosted chat server, and the meaning of its errors.
+//! [`ServerWords`] holds whatever differs between platforms.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,21 +14,21 @@ use super::platform_http::{
 
 const JSON: &str = "application/json";
 
-/// The time limit of a request, except for the wait of a poll.
+/// The time limit of a request, not counting the wait of a long poll.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is special about the servers of a platform.
+/// What differs between the servers of the platforms.
 #[derive(Debug)]
 pub(super) struct ServerWords {
-    /// Names the server in errors.
+    /// The server's name in error messages.
     pub(super) server: &'static str,
-    /// The path that requests begin with.
+    /// The path prefix of all requests.
     pub(super) root: &'static [&'static str],
-    /// What the owner can do if the token is refused.
+    /// What the owner can do if the server refuses the token.
     pub(super) bad_token: &'static str,
-    /// What the owner can do if the bot may not write somewhere.
+    /// What the owner can do if the bot lacks the permission to post.
     pub(super) forbidden: &'static str,
-    /// What is wrong if the server does not know a request.
+    /// The likely cause if the server does not know an endpoint.
     pub(super) other_server: &'static str,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct BearerApi {
 pub(super) struct ApiRequest<'a> {
     method: Method,
     path: Vec<&'a str>,
-    /// The path is whole, and does not stand behind [`ServerWords::root`].
+    /// Whether `path` is complete and gets no [`ServerWords::root`] in front.
     is_whole: bool,
     query: Vec<(&'a str, String)>,
     timeout: Duration,
@@ -61,7 +61,7 @@ impl<'a> ApiRequest<'a> {
         Self::new(Method::GET, path)
     }
 
-    /// A request with another beginning of its path.
+    /// Creates a request whose path does not start with [`ServerWords::root`].
     pub(super) fn at(method: Method, path: &[&'a str]) -> Self {
         Self { is_whole: true, ..Self::new(method, path) }
     }
@@ -71,7 +71,7 @@ impl<'a> ApiRequest<'a> {
         self
     }
 
-    /// The server may take this much longer to answer.
+    /// Gives the server this much more time to answer.
     pub(super) fn wait(mut self, more: Duration) -> Self {
         self.timeout += more;
         self
@@ -84,14 +84,14 @@ pub(super) enum BearerError {
     Refused(ApiRefusal),
 }
 
-/// An answer with an error.
+/// An error response.
 #[derive(Clone, Debug)]
 pub(super) struct ApiRefusal {
     pub(super) status: u16,
-    /// The name of the error, for programs.
+    /// The server's machine-readable error code.
     pub(super) code: String,
     said: String,
-    /// How long the server asks to wait.
+    /// How long the server asks us to wait.
     pub(super) pause: Option<Duration>,
     words: &'static ServerWords,
 }
@@ -120,16 +120,16 @@ impl BearerApi {
         &self.token
     }
 
-    /// Returns the address of a WebSocket of the server.
+    /// Returns the URL of a WebSocket on the server.
     pub(super) fn socket_address(&self, path: &[&str]) -> String {
         let mut url = self.url(&ApiRequest::get(path));
         let scheme = if url.scheme() == "https" { "wss" } else { "ws" };
-        // Between schemes of the web this always succeeds.
+        // This cannot fail between web schemes.
         let _changed = url.set_scheme(scheme);
         url.into()
     }
 
-    /// Makes a request, with JSON unless `body` is null.
+    /// Makes a request. Sends `body` as JSON unless it is null.
     pub(super) async fn call(
         &self,
         request: &ApiRequest<'_>,
@@ -142,7 +142,8 @@ impl BearerApi {
         self.read_json(self.send(built).await?).await
     }
 
-    /// Makes a request whose answer may be missing: `None` if there is no such thing, or it is not for us.
+    /// Makes a request for something that may not exist. Returns `None` if it does not, or if the bot may not
+    /// see it.
     pub(super) async fn find(
         &self,
         request: &ApiRequest<'_>,
@@ -156,7 +157,7 @@ impl BearerApi {
         }
     }
 
-    /// Makes a request with the content of a file.
+    /// Makes a request with a file's content as the body.
     pub(super) async fn upload(
         &self,
         request: &ApiRequest<'_>,
@@ -167,7 +168,7 @@ impl BearerApi {
         self.read_json(self.send(built).await?).await
     }
 
-    /// Fetches a file of at most `limit` bytes.
+    /// Downloads a file of at most `limit` bytes.
     pub(super) async fn download(
         &self,
         request: &ApiRequest<'_>,
@@ -232,7 +233,7 @@ impl BearerApi {
 }
 
 impl ApiRefusal {
-    /// What the owner can do about it.
+    /// Returns what the owner can do about the error.
     const fn advice(&self) -> &'static str {
         match self.status {
             403 => self.words.forbidden,
@@ -249,7 +250,7 @@ impl From<BearerError> for SendError {
             BearerError::Refused(refusal) => refusal,
         };
         let kind = match refusal.status {
-            // With another token it can still be sent.
+            // The message can still be sent, with another token or later.
             401 | 429 => SendErrorKind::NotSent,
             500.. => SendErrorKind::Unknown,
             _ => SendErrorKind::Refused,

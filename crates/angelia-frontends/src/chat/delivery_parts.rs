@@ -1,4 +1,4 @@
-//! The messages that a delivery consists of, and how one of them is sent.
+//! Divides a delivery into messages, and sends one of them.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use angelia_core::ports::{
 
 use super::formatting::{parse_markdown, split_to_fit};
 
-/// Marks a text of which an earlier attempt may have arrived.
+/// Marks a text that an earlier attempt may already have delivered.
 const REPEAT_MARK: &str = "(may be a repeat) ";
 
 /// One message of a delivery.
 #[derive(Debug)]
 pub(super) struct DeliveryPart {
     content: PartContent,
-    /// The message whose place it takes.
+    /// The message that this one replaces.
     replaces: Option<SentMessage>,
 }
 
@@ -26,8 +26,8 @@ enum PartContent {
     File(OutgoingFile),
 }
 
-/// Divides a delivery into messages that the platform takes. The same delivery always gives the same
-/// messages.
+/// Divides a delivery into messages that fit the platform's limits. The result is deterministic: the
+/// same delivery always gives the same messages.
 pub(super) fn compose_parts(
     delivery: &ChannelDelivery,
     adapter: &dyn Channel,
@@ -72,7 +72,7 @@ pub(super) fn compose_parts(
     parts.collect()
 }
 
-/// Returns a message with this text.
+/// Returns a message with this formatted text.
 pub(super) fn rich_message(rich: RichText) -> OutgoingMessage {
     OutgoingMessage {
         text: rich.visible_text().into(),
@@ -85,7 +85,7 @@ fn leave_room_for_mark(limit: LengthLimit) -> LengthLimit {
     LengthLimit { max: limit.max.saturating_sub(REPEAT_MARK.len() + 1), ..limit }
 }
 
-/// Sends a part; with a mark if an earlier attempt may have arrived.
+/// Sends a part, with a visible mark if an earlier attempt may have arrived.
 pub(super) async fn send_part(
     target: &ChannelTarget,
     part: &DeliveryPart,
@@ -96,9 +96,9 @@ pub(super) async fn send_part(
         PartContent::Message(message) => message,
     };
     if let Some(sent) = &part.replaces {
-        // An edit that comes twice changes nothing, so it has no mark.
+        // Editing twice does no harm, so an edit needs no mark.
         match target.adapter.end_stream(&target.chat, sent, message).await {
-            // The message is gone: it is sent anew.
+            // The message is gone: send a new one.
             Err(error) if error.kind == SendErrorKind::Refused => {}
             edited => return edited.map(|()| sent.clone()),
         }

@@ -1,6 +1,6 @@
-//! Delivers texts to channels. A text is in the ledger before the first attempt. A failed attempt
-//! is repeated a few times. If a failed attempt may have arrived all the same, its repetition
-//! carries a visible mark. A text that is given up is logged and reported to its sender.
+//! Delivers texts to channels. A text is in the ledger before the first attempt. A failed attempt is
+//! retried a few times. If a failed attempt may have arrived after all, the next one carries a visible
+//! mark. When the queue gives up on a text, it logs that and tells the sender.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -17,26 +17,26 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::delivery_parts::{DeliveryPart, compose_parts, send_part};
 
-/// The limit on the pause that a platform may ask for before the next attempt.
+/// The longest pause that a platform can ask for before the next attempt.
 const MAX_RETRY_DELAY: Duration = Duration::from_mins(10);
 
-/// Limits how long the ledger keeps texts that were delivered or given up.
+/// How long the ledger keeps texts that were delivered or given up.
 const LEDGER_RETENTION: Duration = Duration::from_hours(7 * 24);
 
-/// A text that is older than this at startup is given up: it is no longer of interest.
+/// At startup, texts older than this are given up: nobody is interested in them any more.
 const MAX_TEXT_AGE: Duration = Duration::from_hours(24);
 
-/// The attempts for a platform where people wait for an answer: over an hour with the pauses between
-/// them, which is longer than most outages.
+/// The number of attempts on platforms where people wait for an answer. With the pauses in between they
+/// take over an hour, which is longer than most outages.
 const PATIENT_ATTEMPTS: u32 = 12;
 
-/// The limit on texts that wait for delivery; further ones are refused.
+/// The limit on texts that wait for delivery. The queue refuses further ones.
 const MAX_OPEN_DELIVERIES: usize = 500;
 
 #[derive(Clone, Copy, Debug)]
 pub struct RetryPolicy {
     pub max_attempts: u32,
-    /// The pause before the second attempt; it grows by a factor of four for each further one.
+    /// The pause before the second attempt. Each further pause is four times as long.
     pub first_delay: Duration,
 }
 
@@ -57,19 +57,19 @@ pub struct DeliveryQueueParts {
 /// A text or a file for a channel.
 #[derive(Clone, Debug)]
 pub struct DeliveryRequest {
-    /// A repeated id is the same text and is not sent again.
+    /// Identifies the text: a request with a known id is not sent again.
     pub id: String,
     pub channel: Arc<str>,
     pub text: String,
     pub format: DeliveryFormat,
-    /// The platform's id of the message that it answers.
+    /// The platform's id of the message that this text answers.
     pub reply_to: Option<Arc<str>>,
-    /// The platform's id of the message whose place it takes.
+    /// The platform's id of the message that this text replaces.
     pub replaces: Option<Arc<str>>,
 }
 
 impl DeliveryRequest {
-    /// A text in Markdown, as agents write it.
+    /// Creates a request for a text in Markdown, as agents write it.
     pub fn markdown(id: impl Into<String>, channel: &str, text: impl Into<String>) -> Self {
         Self {
             id: id.into(),
@@ -92,8 +92,8 @@ struct QueueState {
     parts: DeliveryQueueParts,
     /// One permit per text that may wait for delivery.
     open_slots: Arc<Semaphore>,
-    /// Each chat gets one text at a time, in order: the next text for a chat waits for the last one
-    /// that is stored here.
+    /// Each chat gets one text at a time, in order. For each chat, this holds the end of the last
+    /// queued text, which the next one waits for.
     chat_tails: Mutex<HashMap<String, oneshot::Receiver<DeliveryEnd>>>,
 }
 
@@ -137,12 +137,13 @@ impl DeliveryQueue {
             .await
     }
 
-    /// Queues a text or a file. Returns when it is in the ledger; the returned value gives the outcome.
+    /// Queues a text or a file. Returns once it is in the ledger; the returned value gives the outcome.
     pub async fn deliver(&self, new: DeliveryRequest) -> Result<PendingDelivery, DeliveryError> {
         let target = self.resolve(&new.channel)?;
         let ledger = &self.shared.parts.ledger;
         if let Some(known) = ledger.get(&new.id).await? {
-            // In the queue of its own chat, behind a first delivery that still runs.
+            // Join the queue of the original chat, behind a first delivery that may still be
+            // running.
             let target = self.resolve(&known.channel)?;
             return Ok(self.spawn_delivery(known.id, target, None));
         }
@@ -217,8 +218,8 @@ impl DeliveryQueue {
             if let Some(before) = before {
                 let _done = before.await;
             }
-            // The previous text may have ended because of the shutdown. This one then stays in the
-            // ledger for the next start.
+            // The previous text may have ended because of the shutdown. If so, leave this one in
+            // the ledger for the next start.
             if this.shared.parts.tasks.stop_token().is_cancelled() {
                 return;
             }
@@ -227,7 +228,7 @@ impl DeliveryQueue {
                 tracing::warn!("a text for {target:?} was not delivered: {error}");
             }
             drop((done, slot));
-            // The caller may have dropped its end.
+            // The caller may have dropped its receiver.
             let _not_waiting = answer.send(outcome);
         });
         PendingDelivery(sending)
@@ -239,8 +240,8 @@ impl DeliveryQueue {
         target: &ChannelTarget,
     ) -> Result<(), DeliveryError> {
         let parts = &self.shared.parts;
-        // Read only now: while this waited in its chat's queue, an earlier delivery of the same id
-        // may have ended.
+        // Read the ledger only now: while this task waited in its chat's queue, an earlier delivery
+        // with the same id may have ended.
         let Some(delivery) = parts.ledger.get(id).await? else {
             return Err(StoreError::NotFound("delivery").into());
         };
@@ -267,7 +268,7 @@ impl DeliveryQueue {
         Ok(parts.ledger.set(&delivery.id, &DeliveryState::Delivered { attempts }).await?)
     }
 
-    /// Waits until the adapter knows how its messages must be, with retries.
+    /// Waits, with retries, until the adapter knows the platform's limits.
     async fn wait_until_ready(
         &self,
         delivery: &ChannelDelivery,
@@ -287,7 +288,7 @@ impl DeliveryQueue {
     }
 
     /// Sends one message of a delivery, with retries, and returns how many attempts it took. `begun` is
-    /// its state in the ledger.
+    /// the delivery's state in the ledger.
     async fn attempt_part(
         &self,
         delivery: &ChannelDelivery,
@@ -303,7 +304,8 @@ impl DeliveryQueue {
         loop {
             attempts += 1;
             let attempting = DeliveryState::Attempting { attempts, may_repeat };
-            // Recorded before the attempt: after a crash, it counts as one that may have arrived.
+            // Recorded before the attempt, so that after a crash it counts as one that may have
+            // arrived.
             parts.ledger.set(&delivery.id, &attempting).await?;
             let Err(error) = send_part(target, part, may_repeat && !capabilities.idempotent).await
             else {
@@ -360,7 +362,7 @@ fn retry_delay(retry: RetryPolicy, attempts: u32, error: &SendError) -> Duration
 pub struct PendingDelivery(oneshot::Receiver<Result<(), DeliveryError>>);
 
 impl PendingDelivery {
-    /// Waits until the text was delivered or given up.
+    /// Waits until the text is delivered or given up.
     pub async fn outcome(self) -> Result<(), DeliveryError> {
         self.0.await.unwrap_or(Err(DeliveryError::ShuttingDown))
     }

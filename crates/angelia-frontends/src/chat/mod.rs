@@ -1,22 +1,22 @@
-//! Chats: people talk with agents where they already are.
+//! Chats: people talk to agents on the platforms that they already use.
 //!
-//! - [`ChatHost`] in `host`: receives events, and runs turns for them.
+//! - [`ChatHost`] in `host`: receives events and runs turns for them.
 //! - [`DeliveryQueue`]: records a text in the ledger, then delivers it to a channel with retries.
 //! - [`dingtalk`]: the channel `dingtalk`, over a WebSocket.
 //! - [`formatting`]: Markdown as formatted text, cut into messages. Pure.
 //! - [`discord`]: the channel `discord`, over its gateway.
-//! - [`feishu`]: the channel `feishu`, over a WebSocket; also Lark.
+//! - [`feishu`]: the channel `feishu`, over a WebSocket; it also serves Lark.
 //! - [`matrix`]: the channel `matrix`, over the long poll of a homeserver.
 //! - [`mattermost`]: the channel `mattermost`, over a WebSocket of a server.
-//! - [`program`]: a channel whose adapter is a program of the owner.
+//! - [`program`]: a channel whose adapter is the owner's own program.
 //! - [`slack`]: the channel `slack`, over Socket Mode.
 //! - [`telegram`]: the channel `telegram`, over long polling.
 //! - [`wecom`]: the channel `wecom`, over a WebSocket.
-//! - [`webhook`]: the channel that sends signed HTTP requests to a program of the owner.
-//! - `bearer_api`: requests to a server that its owner names; `reaction_choices`: buttons where there are none.
-//! - `send_budget`: how much may be sent in which time; `platform_http`, `web_socket`: requests and connections
-//!   with credentials; `access_token`: the token of an app; `multipart`: forms with files; `outgoing_file`:
-//!   reads a file that is sent.
+//! - [`webhook`]: a channel that sends signed HTTP requests to the owner's own program.
+//! - `bearer_api`: requests to a self-hosted server; `reaction_choices`: buttons for platforms without buttons.
+//! - `send_budget`: send rates; `platform_http`, `web_socket`: requests and connections with credentials;
+//!   `access_token`: an app's token; `multipart`: forms with files; `outgoing_file`: reads a file that is to be
+//!   sent.
 
 mod access_token;
 mod bearer_api;

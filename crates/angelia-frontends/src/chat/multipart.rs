@@ -1,6 +1,6 @@
-//! The body of a request with a file (RFC 7578). Pure.
+//! Encodes the body of a request that uploads a file (RFC 7578). Pure.
 
-/// Returns the content type and the body. `boundary` must not be in the file.
+/// Returns the content type and the body. The file must not contain `boundary`.
 pub(super) fn encode_form(
     boundary: &str,
     fields: &[(&str, String)],

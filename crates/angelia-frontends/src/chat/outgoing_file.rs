@@ -1,4 +1,4 @@
-//! Reads a file that is sent to a chat, unless the platform does not take one of its size.
+//! Reads a file that is to be sent to a chat, unless it is too large for the platform.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use angelia_core::ports::{OutgoingFile, SendError, SendErrorKind};
 
 const MB: u64 = 1 << 20;
 
-/// Returns the content of a file of at most `max_bytes`. `server` names the platform in the refusal.
+/// Returns the content of a file of at most `max_bytes`. `server` names the platform in the error.
 pub(super) async fn read_outgoing_file(
     file: &OutgoingFile,
     server: &str,
@@ -18,7 +18,7 @@ pub(super) async fn read_outgoing_file(
     if size > max_bytes {
         let (name, max) = (&file.name, max_bytes / MB);
         return Err(refused(format!(
-            "{name} has more than {max} MB, which {server} does not take"
+            "{name} has more than {max} MB, which {server} does not accept"
         )));
     }
     tokio::fs::read(&file.path).await.map_err(unreadable)
@@ -40,6 +40,6 @@ mod tests {
         std::fs::write(&path, vec![7; (1 << 20) + 1]).unwrap();
         let big = read_outgoing_file(&file, "Here", MB).await.unwrap_err();
         assert_eq!(big.kind, SendErrorKind::Refused);
-        assert_eq!(big.message, "a.bin has more than 1 MB, which Here does not take");
+        assert_eq!(big.message, "a.bin has more than 1 MB, which Here does not accept");
     }
 }

@@ -1,5 +1,6 @@
-//! HTTP for the adapters of platforms. Credentials go to one server: redirects are not followed, plain
-//! HTTP is for this machine only, and errors never name a URL, because it may contain a token.
+//! HTTP for the platform adapters. Credentials go to one server only: redirects are not followed,
+//! plain HTTP is allowed only on this machine, and errors never name a URL, because it may contain a
+//! token.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ pub enum AddressProblem {
     Client(#[from] reqwest::Error),
 }
 
-/// Reads the address of a server that gets credentials.
+/// Parses the address of a server that will receive credentials.
 pub(super) fn parse_address(text: &str) -> Result<Url, AddressProblem> {
     let url: Url = text.parse().map_err(|_| AddressProblem::NotHttp(text.to_owned()))?;
     match url.scheme() {
@@ -29,7 +30,7 @@ pub(super) fn parse_address(text: &str) -> Result<Url, AddressProblem> {
     }
 }
 
-/// Makes a client whose requests take at most `timeout`, with their response.
+/// Creates a client. `timeout` limits a request including its response.
 pub(super) fn build_client(timeout: Duration) -> Result<Client, AddressProblem> {
     use_crypto();
     let client =
@@ -37,9 +38,9 @@ pub(super) fn build_client(timeout: Duration) -> Result<Client, AddressProblem> 
     Ok(client)
 }
 
-/// Chooses the cryptography of encrypted connections.
+/// Chooses the cryptography provider for TLS.
 pub(super) fn use_crypto() {
-    // An error means that this process has installed a provider already, which is as good.
+    // An error means that this process already has a provider, which is just as good.
     let _chosen = rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -62,7 +63,7 @@ pub(super) async fn read_body(
     }
 }
 
-/// Classifies a transport error of a server that `what` names.
+/// Classifies a transport error; `what` names the server.
 pub(super) fn classify_transport_error(what: &str, error: &reqwest::Error) -> SendError {
     if error.is_connect() {
         return SendError::new(SendErrorKind::NotSent, format!("{what} cannot be reached"));
@@ -75,13 +76,13 @@ pub(super) fn classify_transport_error(what: &str, error: &reqwest::Error) -> Se
     SendError::new(SendErrorKind::Unknown, message)
 }
 
-/// Returns how long a response asks to wait.
+/// Returns how long the server asks us to wait.
 pub(super) fn retry_after(response: &Response) -> Option<Duration> {
     let seconds = response.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
     Some(Duration::from_secs(seconds.trim().parse().ok()?))
 }
 
-/// Returns whether an address is on this machine.
+/// Returns whether a URL points to this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');

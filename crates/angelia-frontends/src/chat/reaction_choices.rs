@@ -1,17 +1,17 @@
-//! Buttons for platforms that have none: a message lists its choices, each behind an emoji, the bot reacts to it with
-//! these emojis, and whoever reacts with one of them presses. What a choice means stands in the message itself, so
-//! that a later process knows it too. Pure.
+//! Buttons for platforms that have none. A message lists its choices, each with an emoji, and the bot reacts to
+//! the message with these emojis; reacting with one of them counts as a press. The message itself stores what
+//! each choice means, so that a later process knows it too. Pure.
 
 use angelia_core::ports::{BlockKind, Button, RichBlock, RichText, Span, SpanStyle};
 use serde_json::{Value, json};
 
-/// The most choices of a message.
+/// The limit on choices in a message.
 const MAX_CHOICES: usize = 10;
 
-/// Some clients leave it out.
+/// The variation selector, which some clients leave out.
 const VARIATION: char = '\u{fe0f}';
 
-/// Returns the emoji of a choice: a key with its number.
+/// Returns the emoji of a choice: a keycap with its number.
 fn emoji(index: usize) -> String {
     match index {
         9 => "\u{1f51f}".to_owned(),
@@ -19,12 +19,12 @@ fn emoji(index: usize) -> String {
     }
 }
 
-/// Returns the emojis of a message's choices.
+/// Returns the emojis for a message's buttons.
 pub(super) fn emojis(buttons: &[Button]) -> impl Iterator<Item = String> {
     (0..buttons.len().min(MAX_CHOICES)).map(emoji)
 }
 
-/// Adds a line for each choice.
+/// Appends a line for each choice.
 pub(super) fn push_choices(text: &mut RichText, buttons: &[Button]) {
     for (index, (emoji, button)) in emojis(buttons).zip(buttons).enumerate() {
         let label = button.label.replace('\n', " ");
@@ -33,13 +33,13 @@ pub(super) fn push_choices(text: &mut RichText, buttons: &[Button]) {
     }
 }
 
-/// Returns the meanings of a message's choices, as its content has them.
+/// Returns the values of a message's choices, in the form that the message stores.
 pub(super) fn encode_choices(buttons: &[Button]) -> Value {
     let values = buttons.iter().take(MAX_CHOICES).map(|button| json!(&*button.value));
     values.collect()
 }
 
-/// Returns which choice an emoji stands for.
+/// Returns the index of the choice that an emoji stands for.
 pub(super) fn index_of(reaction: &str) -> Option<usize> {
     let bare = |text: &str| text.replace(VARIATION, "");
     (0..MAX_CHOICES).find(|index| bare(&emoji(*index)) == bare(reaction))

@@ -1,4 +1,4 @@
-//! How much may be sent to a platform in which time: as a whole, and to each chat.
+//! Limits how much is sent to a platform in a period: in total, and to each chat.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,21 +16,21 @@ pub(super) struct SendRate {
     pub(super) period: Duration,
 }
 
-/// Whether a message waits until the rates allow it.
+/// What happens to a message that exceeds the rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     Wait,
-    /// A preview is left out if it comes too early: the next one is newer.
+    /// A preview that comes too early is dropped: the next one is newer anyway.
     Preview,
 }
 
-/// Returns the error of a preview that comes too early.
+/// Returns the error for a preview that comes too early.
 pub(super) fn too_early(retry_after: Duration) -> SendError {
     let error = SendError::new(SendErrorKind::NotSent, "the preview is too early");
     SendError { retry_after: Some(retry_after), ..error }
 }
 
-/// The rates of a platform, and what was sent lately.
+/// The rates of a platform, and the recent messages.
 #[derive(Debug)]
 pub(super) struct SendBudget {
     overall: SendRate,
@@ -40,11 +40,11 @@ pub(super) struct SendBudget {
 #[derive(Debug, Default)]
 struct Windows {
     overall: VecDeque<Instant>,
-    /// By chat, and in it by rate.
+    /// By chat, then by the index of the rate.
     chats: HashMap<String, Vec<VecDeque<Instant>>>,
 }
 
-/// Chats that have had nothing for this long are forgotten.
+/// Chats with no message for this long are forgotten.
 const CHAT_MEMORY: Duration = Duration::from_mins(2);
 
 impl SendBudget {
@@ -52,13 +52,13 @@ impl SendBudget {
         Self { overall, windows: Mutex::default() }
     }
 
-    /// Waits until a message may be sent to a chat with these rates.
+    /// Waits until these rates allow a message to a chat.
     pub(super) async fn wait(&self, chat: &str, rates: &[SendRate]) {
         let at = self.reserve(chat, rates, Instant::now());
         sleep_until(at).await;
     }
 
-    /// Returns whether a message may be sent now, and counts it if so.
+    /// Returns whether a message may be sent now. If so, counts it.
     pub(super) fn try_take(&self, chat: &str, rates: &[SendRate]) -> bool {
         let now = Instant::now();
         let mut windows = self.windows.lock();
@@ -79,7 +79,7 @@ impl SendBudget {
 }
 
 impl Windows {
-    /// Returns when the next message may be sent.
+    /// Returns the earliest time for the next message.
     fn earliest(
         &mut self,
         chat: &str,
@@ -118,7 +118,7 @@ fn next_in(grants: &mut VecDeque<Instant>, rate: SendRate, now: Instant) -> Inst
     while grants.front().is_some_and(|first| *first + rate.period <= now) {
         grants.pop_front();
     }
-    // The grants of the future count too: they are reserved.
+    // Grants in the future count too: they are reserved.
     match grants.len().checked_sub(rate.count) {
         Some(index) => grants.get(index).map_or(now, |first| (*first + rate.period).max(now)),
         None => now,

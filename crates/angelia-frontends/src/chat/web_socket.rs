@@ -1,5 +1,5 @@
-//! `WebSocket`s of platforms. Like `platform_http`: encrypted except to this machine, and errors never name
-//! a URL, because it may contain a ticket.
+//! WebSocket connections to platforms. Like `platform_http`: they are encrypted except to this machine, and
+//! errors never name a URL, because it may contain a ticket.
 
 use std::{fmt, time::Duration};
 
@@ -18,31 +18,31 @@ use tokio_websockets::{
 
 use super::platform_http::{is_loopback, use_crypto};
 
-/// The time limit of a connection with its handshakes, and of one write.
+/// The time limit for connecting, including handshakes, and for one write.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The longest message that is read.
+/// The longest message that we accept.
 const MAX_MESSAGE: usize = 16 << 20;
 
 /// A connection to a platform's server.
 pub(super) struct WebSocket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     server: &'static str,
-    /// When something was read last, be it a ping.
+    /// When we last read anything, including pings.
     last_read: Instant,
 }
 
-/// A message of the server.
+/// A message from the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SocketMessage {
     Text(String),
     Binary(Bytes),
 }
 
-/// Why a connection has ended.
+/// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SocketError {
-    #[error("the address of the socket is not one of an encrypted WebSocket")]
+    #[error("the address of the socket is not that of an encrypted WebSocket")]
     Address,
     #[error("{server} refused the connection with {status}")]
     Refused { server: &'static str, status: u16 },
@@ -69,7 +69,8 @@ impl WebSocket {
         Ok(socket)
     }
 
-    /// Like [`WebSocket::connect`], for platforms that say more in the headers of the handshake.
+    /// Like [`WebSocket::connect`], but also returns the handshake response, whose headers some
+    /// platforms use.
     pub(super) async fn connect_with_response(
         server: &'static str,
         address: &str,
@@ -91,8 +92,8 @@ impl WebSocket {
         Ok((Self { stream, server, last_read: Instant::now() }, response))
     }
 
-    /// Returns the next message. Pings are answered on the way. It is an error if nothing at all has come for
-    /// `silence`. This may be cancelled.
+    /// Returns the next message, and answers pings meanwhile. Fails if nothing at all arrives for `silence`.
+    /// Cancel safe.
     pub(super) async fn next(&mut self, silence: Duration) -> Result<SocketMessage, SocketError> {
         loop {
             let read = timeout_at(self.last_read + silence, self.stream.next()).await;
@@ -127,12 +128,12 @@ impl WebSocket {
         self.send(Message::binary(Bytes::from(bytes))).await
     }
 
-    /// Asks for a sign of life.
+    /// Sends a ping, to make the server show a sign of life.
     pub(super) async fn ping(&mut self) -> Result<(), SocketError> {
         self.send(Message::ping(Bytes::new())).await
     }
 
-    /// Says good-bye; nothing depends on whether it arrives.
+    /// Sends a close frame. It does not matter whether it arrives.
     pub(super) async fn close(mut self, code: u16) {
         let code = CloseCode::try_from(code).unwrap_or(CloseCode::NORMAL_CLOSURE);
         let _left = self.send(Message::close(Some(code), "")).await;

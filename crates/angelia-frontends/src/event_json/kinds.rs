@@ -1,6 +1,6 @@
-//! The fields of each type of event, each one derived for both directions. A field that an older
-//! daemon leaves out has a default; a word that only a newer one knows has a neutral meaning where
-//! there is one.
+//! The fields of each type of event, each derived for both directions. A field that an older daemon
+//! omits has a default. A word that only a newer daemon knows gets a neutral meaning where there is
+//! one.
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -78,14 +78,14 @@ pub fn write_event(event: &TurnEvent, out: &mut Vec<u8>) {
         name: Cow::Borrowed(event_type(&event.kind)),
     };
     if let Err(error) = serde_json::to_writer(&mut *out, &EventLine { head, kind: &event.kind }) {
-        // Writing our own types to a vector does not fail; if it does, no event is better than half
-        // an event.
+        // Writing our own types to a vector does not fail. If it ever does, no event is better than
+        // half an event.
         tracing::error!(turn = %event.turn, seq = event.seq, %error, "cannot serialize an event");
         out.truncate(start);
     }
     if matches!(event.kind, EventKind::ToolCall(_) | EventKind::Native { .. }) {
-        // The agent's JSON is embedded verbatim. Its line breaks stand between tokens, never inside
-        // a string, so spaces can replace them: one event must be one line.
+        // The agent's JSON is embedded verbatim. Its line breaks are between tokens, never inside a
+        // string, so spaces can replace them: one event must be one line.
         for byte in &mut out[start..] {
             if matches!(byte, b'\n' | b'\r') {
                 *byte = b' ';

@@ -1,12 +1,12 @@
 //! The public JSON form of an event: one object, the same in `run --json`, over HTTP and in
 //! exports.
 //!
-//! - `line`: [`write_event`] turns the model into bytes, [`read_event`] bytes into the model, for our
-//!   own clients of the daemon. Code that shows events therefore handles only the model, wherever the
-//!   events come from.
+//! - `line`: [`write_event`] turns the model into bytes, and [`read_event`] turns bytes into the
+//!   model, for our own clients of the daemon. Code that shows events therefore handles only the
+//!   model, wherever the events come from.
 //! - `kinds`: the fields of each type of event; `parts`: the objects inside them that are also used
 //!   elsewhere.
-//! - [`time`]: the format of timestamps, also used by other modules.
+//! - [`time`]: the timestamp format, which other modules use too.
 
 mod kinds;
 mod line;

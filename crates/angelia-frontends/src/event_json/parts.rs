@@ -10,7 +10,7 @@ use serde_with::{As, FromInto};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UsageJson(#[serde(with = "UsageFields")] pub Usage);
 
-/// The fields of `usage`, in an object of their own or in the event.
+/// The fields of `usage`, in a separate object or directly in the event.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Usage", default = "Usage::default")]
 pub(super) struct UsageFields {
@@ -21,7 +21,7 @@ pub(super) struct UsageFields {
     cost_usd: Option<f64>,
     lane: Option<Arc<str>>,
     prefix_sha256: Option<Arc<str>>,
-    // Left out instead of null when unknown: most readers do not know this field.
+    // Omitted instead of null when unknown: most readers do not know this field.
     #[serde(skip_serializing_if = "Option::is_none", with = "As::<Option<FromInto<ContextJson>>>")]
     context: Option<ContextWindow>,
 }
@@ -95,7 +95,8 @@ impl From<WaitJson> for Duration {
     }
 }
 
-/// Rounds a wait up to whole seconds, so that a client that waits as told does not come too early.
+/// Rounds a wait up to whole seconds, so that a client that waits this long does not return too
+/// early.
 pub(crate) fn ceil_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

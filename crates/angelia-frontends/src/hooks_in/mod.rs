@@ -1,9 +1,9 @@
-//! Webhooks in: `POST /hooks/NAME` with a signed request begins a turn, and its answer goes to a channel or
-//! to an endpoint of the bus.
+//! Incoming webhooks: a signed request to `POST /hooks/NAME` starts a turn, and the answer goes to a
+//! channel or a bus endpoint.
 //!
-//! - [`HooksIn`]: what happens to a request; answers that an earlier process left are taken up.
-//! - [`HookScheme`]: whose signature it is, and what names the request. Pure.
-//! - `template`: the prompt and the session's name, made from the request. Pure.
+//! - [`HooksIn`]: handles requests, and resumes the answers that an earlier process left unsent.
+//! - [`HookScheme`]: verifies signatures and identifies requests. Pure.
+//! - `template`: builds the prompt and the session's name from the request. Pure.
 
 mod receiver;
 mod scheme;

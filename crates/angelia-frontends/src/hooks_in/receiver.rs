@@ -1,4 +1,4 @@
-//! Begins a turn for a signed request, once, and sends its answer.
+//! Starts a turn for a signed request, only once, and sends its answer.
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -21,23 +21,23 @@ use crate::{
     unattended_turn::{StartError, result_text, wait_for_outcome},
 };
 
-/// How long a repetition is recognised.
+/// How long a repeated request is recognised.
 const KEY_LIFETIME: Duration = Duration::from_hours(24);
 
-/// The scope of the session names that hooks give.
+/// The scope of session names that come from hooks.
 const NAME_SCOPE: &str = "hook";
 
-/// A webhook that the owner has set up.
+/// A webhook that the owner configured.
 #[derive(Clone)]
 pub struct HookIn {
     pub scheme: HookScheme,
     pub secret: Arc<str>,
     pub profile: Option<Arc<str>>,
-    /// A template of the session's name; without one each request has a session of its own.
+    /// A template for the session's name. Without one, each request gets its own session.
     pub session: Option<Arc<str>>,
-    /// A template of the prompt.
+    /// A template for the prompt.
     pub prompt: Option<Arc<str>>,
-    /// The channel or the endpoint that gets the answer.
+    /// The channel or endpoint that gets the answer.
     pub reply: Option<Arc<str>>,
 }
 
@@ -56,16 +56,16 @@ pub struct HooksIn {
     parts: Arc<HooksInParts>,
 }
 
-/// What has come of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookOutcome {
     Begun {
         turn: TurnId,
         session: SessionId,
     },
-    /// The same request came before.
+    /// The same request arrived before.
     Repeated,
-    /// The sender wants to know whether the address is ours, and gets this back.
+    /// The sender checks whether the address is ours, and gets this text back.
     Challenge(String),
 }
 
@@ -95,7 +95,7 @@ impl HooksIn {
         Self { parts: Arc::new(parts) }
     }
 
-    /// Follows the turns whose answers an earlier process has not handed over.
+    /// Resumes the turns whose answers an earlier process did not send.
     pub async fn recover(&self) -> Result<(), StoreError> {
         for answer in self.parts.chats.hook_answers().await? {
             match self.parts.engine.watch(answer.turn, 0).await {
@@ -106,14 +106,15 @@ impl HooksIn {
         Ok(())
     }
 
-    /// Checks a request and begins its turn.
+    /// Verifies a request and starts its turn.
     pub async fn receive(
         &self,
         name: &str,
         request: HookRequest<'_>,
     ) -> Result<HookOutcome, HookRefusal> {
         let engine = &self.parts.engine;
-        // A name that is not there answers like a wrong signature: names are not told to strangers.
+        // An unknown name gets the same answer as a wrong signature, so that strangers cannot probe
+        // for names.
         let (name, hook) = self.parts.hooks.get_key_value(name).ok_or(HookRefusal::NotAccepted)?;
         let now = engine.now().as_second();
         let id = hook.scheme.verify(&hook.secret, request, now).ok_or(HookRefusal::NotAccepted)?;
@@ -123,7 +124,7 @@ impl HooksIn {
         let key = RequestKey {
             caller: format!("hook:{name}").into(),
             key: id.into(),
-            // A constant: the id alone names the request.
+            // A constant, because the id alone identifies the request.
             input: Some([0; 32]),
             window: KEY_LIFETIME,
         };
@@ -137,7 +138,7 @@ impl HooksIn {
         let prompt = fill(hook.prompt.as_deref().unwrap_or(DEFAULT_PROMPT), Quoting::Json)?;
         let session = hook.session.as_deref().map(|name| fill(name, Quoting::Plain)).transpose()?;
         let session = self.find_or_create_session(name, hook, session).await?;
-        // Nobody is there to be asked, and the text is plain text.
+        // There is no person to ask, and nothing in the text may act as a command.
         let options = TurnOptions { can_park: true, ..TurnOptions::new(TurnOrigin::Remote) };
         let submission = Submission {
             key: Some(key),
@@ -176,7 +177,7 @@ impl HooksIn {
         }
         let wanted = ProfileRequest {
             profile: hook.profile.clone(),
-            // What a stranger's data makes an agent do must not reach this machine unless the owner says so.
+            // A stranger's data must not make an agent act on this machine, unless the owner allows it.
             prefers_model_mode: true,
             ..ProfileRequest::default()
         };
@@ -186,13 +187,14 @@ impl HooksIn {
         Ok(engine.create_session(NewSession { spec, title, name, source }).await?.id)
     }
 
-    /// Sends the answer of a turn when it has ended. It is safe before it is forgotten here.
+    /// Sends the answer of a turn once it has ended. Forgets the pending answer only after handing
+    /// it over.
     fn spawn_answer(&self, answer: HookAnswer, watch: TurnWatch) {
         let this = self.clone();
         self.parts.tasks.spawn_until_stopped(async move {
             let (status, text) = match wait_for_outcome(watch).await {
                 Ok(outcome) => (outcome.status.as_str(), result_text(&outcome)),
-                // This process leaves the turn to the next one, which finds the answer.
+                // This process leaves the turn to the next one, which will find the pending answer.
                 Err(_left) => return,
             };
             let parts = &this.parts;
@@ -216,7 +218,7 @@ impl HooksIn {
     }
 }
 
-/// Returns what Slack wants back when the owner enters the address.
+/// Returns the challenge that Slack expects back when the owner enters the address.
 fn slack_challenge(scheme: HookScheme, body: &[u8]) -> Option<String> {
     if scheme != HookScheme::Slack {
         return None;

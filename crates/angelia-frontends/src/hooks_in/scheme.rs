@@ -1,18 +1,18 @@
-//! The signatures of webhooks. Each scheme says who may have sent a request, whether it is fresh, and what
-//! names it, so that a repetition is recognised. Pure.
+//! The signatures of webhooks. Each scheme verifies the sender and the freshness of a request, and finds
+//! an id by which repetitions are recognised. Pure.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::chat::webhook::hmac_sha256;
 
-/// How far the signed time may be from ours, in seconds.
+/// How far the signed time may differ from ours, in seconds.
 const MAX_CLOCK_DIFFERENCE: i64 = 5 * 60;
 
 /// Whose signature a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookScheme {
-    /// That of our own webhooks: `x-angelia-signature-256` over the time and the body.
+    /// Our own webhooks: `x-angelia-signature-256` over the time and the body.
     Angelia,
     /// `x-hub-signature-256` over the body. It signs neither a time nor an id.
     GitHub,
@@ -22,7 +22,7 @@ pub enum HookScheme {
     Stripe,
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Copy, Debug)]
 pub struct HookRequest<'a> {
     /// The headers, with names in lower case.
@@ -34,13 +34,13 @@ impl HookRequest<'_> {
     fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(known, _)| known == name);
         let (_, value) = found.next()?;
-        // Two of them would let a sender choose which one is checked.
+        // With two such headers, the sender could choose which one is checked.
         found.next().is_none().then_some(value.as_str())
     }
 }
 
 impl HookScheme {
-    /// Checks a request, and returns what names it; `None` if it is not one of the owner's.
+    /// Verifies a request and returns its id, or `None` if the signature is not valid.
     pub fn verify(self, secret: &str, request: HookRequest<'_>, now: i64) -> Option<String> {
         let body = request.body;
         match self {
@@ -69,7 +69,7 @@ impl HookScheme {
                     .collect();
                 let time = fields.iter().find(|(name, _)| *name == "t").map(|(_, value)| *value)?;
                 let time = fresh_time(time, now)?;
-                // While a secret is being replaced there are two.
+                // There are two signatures while a secret is being replaced.
                 let mut given = fields.iter().filter(|(name, _)| *name == "v1");
                 given.find_map(|(_, one)| check(secret, &[time.as_bytes(), b".", body], one))?;
                 Some(named_by(body, "id", time))
@@ -84,7 +84,7 @@ fn fresh_time(text: &str, now: i64) -> Option<&str> {
     (now.checked_sub(time)?.checked_abs()? <= MAX_CLOCK_DIFFERENCE).then_some(text)
 }
 
-/// Compares a signature in the same time for any signature.
+/// Compares signatures in constant time.
 fn check(secret: &str, signed: &[&[u8]], given: &str) -> Option<()> {
     let expected = hmac_sha256(secret.as_bytes(), signed);
     let given = hex::decode(given).ok().filter(|given| given.len() == expected.len())?;
@@ -92,7 +92,7 @@ fn check(secret: &str, signed: &[&[u8]], given: &str) -> Option<()> {
     (!secret.is_empty() && difference == 0).then_some(())
 }
 
-/// Returns the id that the sender gave the event. Without one, the signed time and body name it.
+/// Returns the sender's id of the event or, without one, a hash of the signed time and body.
 fn named_by(body: &[u8], key: &str, time: &str) -> String {
     let id = serde_json::from_slice::<Value>(body).ok();
     match id.as_ref().and_then(|event| event.get(key)?.as_str()) {
@@ -115,7 +115,7 @@ mod tests {
         hex::encode(hmac_sha256(secret.as_bytes(), parts))
     }
 
-    /// The example of GitHub's documentation.
+    /// The example from GitHub's documentation.
     #[test]
     fn the_published_example_of_github() {
         let given = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";

@@ -1,4 +1,4 @@
-//! Reads a request: its body as JSON and the query of its URL. Errors name the offending field.
+//! Reads a request: its body as JSON, and the query of its URL. Errors name the offending field.
 //! Invalid characters in a body become U+FFFD here, for every path.
 
 use std::{borrow::Cow, time::Duration};
@@ -20,26 +20,26 @@ use super::{
     dialect::json::parse_object,
 };
 
-/// The product limit for the body of a request.
+/// The limit on the body of a request.
 const MAX_BODY_BYTES: usize = 64 << 20;
 
-/// The part of an oversized body that is read and discarded. A client that writes everything before
-/// it reads would otherwise see a broken connection instead of the error.
+/// How much of an oversized body is read and discarded. Without this, a client that writes
+/// everything before it reads would see a broken connection instead of the error.
 const MAX_DISCARDED_BYTES: usize = 2 * MAX_BODY_BYTES;
 
-/// A body from this size on waits for its turn among the others of its caller, and is decoded
-/// outside the threads of the runtime: it takes milliseconds, in which other callers would wait.
+/// Bodies of at least this size wait for their turn among those of their caller, and are decoded
+/// outside the runtime's threads: decoding takes milliseconds, for which other callers would have
+/// to wait.
 const LARGE_BODY_BYTES: usize = 256 << 10;
 
-/// The body of a fast client is always ready; after this much of it the other tasks of its thread
-/// run.
+/// The body of a fast client is always ready, so after this many bytes we yield to the other tasks
+/// of the thread.
 const SLICE_BYTES: usize = 64 << 10;
 
-/// The time for the whole body to arrive; from this machine even the largest takes less than a
-/// second.
+/// The time limit for the whole body. On this machine, even the largest takes less than a second.
 const BODY_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Extracts the body as JSON; an empty body counts as `{}`.
+/// Extracts the body as JSON. An empty body counts as `{}`.
 pub(super) struct JsonBody<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send + 'static, S: Sync> FromRequest<S> for JsonBody<T> {
@@ -59,7 +59,7 @@ impl<T: DeserializeOwned + Send + 'static, S: Sync> FromRequest<S> for JsonBody<
 /// Extracts the raw body.
 pub(super) struct BodyBytes {
     bytes: Bytes,
-    /// Counts the body for its caller as long as the body, or the data decoded from it, is in
+    /// Charges the body to its caller for as long as the body, or the data decoded from it, is in
     /// memory.
     pub(super) reservation: Option<BodyReservation>,
 }
@@ -76,12 +76,12 @@ impl<S: Sync> FromRequest<S> for BodyBytes {
 }
 
 impl BodyBytes {
-    /// The body as it came, for a signature over it.
+    /// Returns the body as received, for checking a signature.
     pub(super) fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Decodes the body, as JSON whose characters are all valid.
+    /// Decodes the body as JSON, with invalid characters replaced.
     pub(super) async fn decode<T: Send + 'static>(
         &self,
         decode: impl FnOnce(&Bytes) -> Result<T, HttpError> + Send + 'static,
@@ -92,7 +92,7 @@ impl BodyBytes {
     }
 }
 
-/// Does work on a request: outside the threads of the runtime, if its body is large.
+/// Does work for a request. If the body is large, does it outside the runtime's threads.
 pub(super) async fn compute_for<T: Send + 'static>(
     reservation: Option<&BodyReservation>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -111,7 +111,7 @@ async fn compute<T: Send + 'static>(
         .map_err(|error| HttpError::internal(format!("the body was not decoded: {error}")))
 }
 
-/// Reads the body within its limits of size and time.
+/// Reads the body within its limits on size and time.
 async fn read_body(
     headers: &HeaderMap,
     body: Body,
@@ -137,7 +137,7 @@ struct BodyReader<'a> {
 
 impl BodyReader<'_> {
     async fn collect(mut self, announced: usize) -> Result<Bytes, HttpError> {
-        // Refuse a body that has no room before its bytes take memory.
+        // Refuse a body that has no room before its bytes take up memory.
         self.reserve(announced).await?;
         let mut bytes = Vec::with_capacity(announced);
         let mut length = 0;
@@ -148,7 +148,8 @@ impl BodyReader<'_> {
                 self.reserve(length).await?;
                 bytes.extend_from_slice(&data);
             } else if length <= MAX_DISCARDED_BYTES {
-                // Too large: free the memory, and keep reading so that the client gets the error.
+                // The body is too large: free the memory, but keep reading, so that the client gets
+                // the error.
                 bytes = Vec::new();
             } else {
                 break;
@@ -165,8 +166,8 @@ impl BodyReader<'_> {
         Ok(bytes.into())
     }
 
-    /// Reserves room for `length` bytes of the body. A large body needs its turn first, so that
-    /// bodies that wait take neither memory nor time.
+    /// Reserves room for `length` bytes of the body. A large body first waits for its turn, so that
+    /// waiting bodies take neither memory nor time.
     async fn reserve(&mut self, length: usize) -> Result<(), HttpError> {
         let Some(reservation) = self.reservation.as_deref_mut() else {
             return Ok(());
@@ -199,7 +200,7 @@ impl BodyReader<'_> {
         let frame = if let Some(frame) = within_turn {
             frame
         } else {
-            // The client pauses. Meanwhile the caller's other bodies are read.
+            // The client pauses. Read the caller's other bodies meanwhile.
             if let Some(reservation) = self.reservation.as_deref_mut() {
                 reservation.end_turn();
             }

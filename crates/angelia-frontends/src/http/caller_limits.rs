@@ -1,6 +1,6 @@
-//! Limits the share that one caller takes of the daemon: its connections, the bytes of its request
-//! bodies that are in memory, and the large bodies that are read and decoded at once. A greedy
-//! caller waits or is refused; the others do not notice it.
+//! Limits one caller's share of the daemon: its connections, the bytes of its request bodies in
+//! memory, and the number of large bodies that are read and decoded at once. A greedy caller waits
+//! or is refused; other callers do not notice.
 
 use std::{
     collections::HashMap,
@@ -17,19 +17,19 @@ use tokio::{
 
 use super::{ErrorKind, HttpError, Principal, early_errors, guard, state::SharedState};
 
-/// The part of all bodies that one caller may have.
+/// One caller may use at most one part in this many of the room for bodies.
 const CALLER_SHARE: usize = 4;
 
-/// The large bodies of one caller that are read and decoded at the same time; its others wait. With
+/// How many large bodies of one caller are read and decoded at the same time; its others wait. With
 /// more, a caller could take every processor of a small machine.
 const LARGE_BODIES_AT_ONCE: usize = 1;
 
-/// The time for which a large body may be read before the next one of its caller gets its turn. A
-/// client that sends slowly does not hold up the others of its caller; one on this machine needs a
-/// single turn.
+/// How long a large body may be read before the caller's next one gets its turn. A slow client
+/// therefore does not hold up the caller's other requests. A client on this machine needs only one
+/// turn.
 const TURN_TIME: Duration = Duration::from_millis(50);
 
-/// The time after which a caller that was refused should try again.
+/// How long a refused caller should wait before it tries again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The usage of all callers and its limits. Clones share it.
@@ -49,7 +49,7 @@ struct LimitedUsage {
 #[derive(Debug)]
 struct CallerUsage {
     connections: usize,
-    /// The reservations that are open, with or without bytes.
+    /// The open reservations, including empty ones.
     bodies: usize,
     bodies_bytes: usize,
     large_bodies: Arc<Semaphore>,
@@ -96,7 +96,7 @@ impl CallerLimits {
         Ok(CallerConnection { limits: self.clone(), caller: Arc::clone(caller) })
     }
 
-    /// Returns an empty reservation for the body of a request of this caller.
+    /// Returns an empty reservation for a request body of this caller.
     fn open_body(&self, caller: &Arc<str>) -> BodyReservation {
         let mut usage = self.usage.lock();
         let of_caller = usage.caller(caller);
@@ -111,14 +111,14 @@ impl CallerLimits {
     }
 }
 
-/// Returns the refusal of a caller that should try again a little later.
+/// Returns the error for a caller that should try again soon.
 pub(super) fn busy(message: String, hint: &str) -> HttpError {
     let mut error = HttpError::new(ErrorKind::Busy, message).with_hint(hint);
     error.retry_after = Some(RETRY_AFTER);
     error
 }
 
-/// Counts a connection for its caller until it is dropped.
+/// Counts a connection towards its caller's limit until dropped.
 #[derive(Debug)]
 struct CallerConnection {
     limits: CallerLimits,
@@ -134,7 +134,7 @@ impl Drop for CallerConnection {
 }
 
 /// The caller of a TCP connection, known after its first authenticated request. The listener
-/// attaches it to every request of the connection and drops it with the connection.
+/// attaches it to every request of the connection, and drops it with the connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConnectionCaller(Arc<OnceLock<CallerConnection>>);
 
@@ -143,17 +143,17 @@ impl ConnectionCaller {
         self.0.get().is_some()
     }
 
-    /// Counts the connection for this caller, unless it is counted already.
+    /// Counts the connection towards this caller's limit, unless it is already counted.
     fn identify(&self, limits: &CallerLimits, caller: &Arc<str>) -> Result<(), HttpError> {
         if self.0.get().is_none() {
-            // A connection has one request at a time, so nothing else can set it meanwhile.
+            // A connection handles one request at a time, so nothing else can set this meanwhile.
             let _first = self.0.set(limits.open_connection(caller)?);
         }
         Ok(())
     }
 }
 
-/// Counts the bytes of a request's body until it is dropped.
+/// Counts the bytes of a request's body until dropped.
 #[derive(Debug)]
 pub(super) struct BodyReservation {
     limits: CallerLimits,
@@ -163,7 +163,7 @@ pub(super) struct BodyReservation {
     turn: Option<LargeBodyTurn>,
 }
 
-/// The right of a large body to be read and decoded. It is given in the order of asking.
+/// The right of a large body to be read and decoded, granted in order of request.
 #[derive(Debug)]
 struct LargeBodyTurn {
     _permit: OwnedSemaphorePermit,
@@ -171,7 +171,7 @@ struct LargeBodyTurn {
 }
 
 impl BodyReservation {
-    /// Makes the reservation at least this large, or refuses to.
+    /// Extends the reservation to at least this size, or refuses.
     pub(super) fn extend_to(&mut self, total: usize) -> Result<(), HttpError> {
         let Some(bytes) = total.checked_sub(self.bytes).filter(|bytes| *bytes > 0) else {
             return Ok(());
@@ -190,31 +190,29 @@ impl BodyReservation {
         Ok(())
     }
 
-    /// Returns the number of bytes that are reserved.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Waits for the turn of this body among the large ones of its caller, unless it has it.
+    /// Waits for this body's turn among the caller's large ones, unless it already has it.
     pub(super) async fn take_turn(&mut self) {
         if self.turn_ends().is_some_and(|ends| ends > Instant::now()) {
             return;
         }
         // Bodies that are already waiting go first.
         self.end_turn();
-        // The semaphore is never closed, so this never fails.
+        // The semaphore is never closed, so this cannot fail.
         if let Ok(permit) = Arc::clone(&self.large_bodies).acquire_owned().await {
             self.turn = Some(LargeBodyTurn { _permit: permit, ends: Instant::now() + TURN_TIME });
         }
     }
 
-    /// Returns the time at which the body must let the others of its caller go first, if it has its
-    /// turn.
+    /// Returns when this body must let the caller's other bodies go first, if it has its turn now.
     pub(super) fn turn_ends(&self) -> Option<Instant> {
         self.turn.as_ref().map(|turn| turn.ends)
     }
 
-    /// Lets the next large body of the caller have its turn.
+    /// Gives the turn to the caller's next large body.
     pub(super) fn end_turn(&mut self) {
         self.turn = None;
     }
@@ -231,7 +229,7 @@ impl Drop for BodyReservation {
     }
 }
 
-/// Hands the reservation of a request to the code that reads its body.
+/// Opens the reservation of a request for the code that reads its body.
 #[derive(Clone, Debug)]
 pub(super) struct BodyQuota(CallerLimits, Arc<str>);
 
@@ -322,13 +320,13 @@ mod tests {
             let mut third = Box::pin(third.take_turn());
             assert!(!has_turn(&mut second) && !has_turn(&mut third));
             limits.open_body(&polite).take_turn().await;
-            // Within its time the first goes on; after it the others go first.
+            // Within its time, the first body continues; after that, the others go first.
             first.take_turn().await;
             tokio::time::advance(TURN_TIME).await;
             let mut first = Box::pin(first.take_turn());
             assert!(!has_turn(&mut first) && !has_turn(&mut third) && has_turn(&mut second));
         }
-        // Bodies that wait have no bytes, and one that ends lets the next one go on.
+        // Waiting bodies have no bytes, and the end of one lets the next one continue.
         assert_eq!(limits.usage.lock().bodies_bytes, 0);
         let mut third_turn = Box::pin(third.take_turn());
         assert!(!has_turn(&mut third_turn));

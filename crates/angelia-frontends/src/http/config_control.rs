@@ -62,10 +62,10 @@ pub trait ConfigControl: Send + Sync + 'static {
     /// Returns the origin of each setting by its path.
     fn origins(&self) -> BTreeMap<String, String>;
 
-    /// Reads the file if it has changed, as it is read from time to time anyway.
+    /// Reads the file if it has changed. This also happens periodically.
     fn refresh(&self) -> BoxFuture<'_, ()>;
 
-    /// Reads the file again on behalf of the owner: settings that waited for a confirmation take
-    /// effect. `Err` gives the reason why the file cannot be used.
+    /// Rereads the file on behalf of the owner: settings that waited for a confirmation take
+    /// effect. The error tells why the file is unusable.
     fn reload(&self) -> BoxFuture<'_, Result<ConfigReload, String>>;
 }

@@ -1,5 +1,5 @@
-//! Errors from before a dialect is chosen (guard, unknown path, wrong method), in the format that
-//! the client of the path expects.
+//! Errors that occur before a dialect is chosen (guard, unknown path, wrong method), in the format
+//! that clients of the path expect.
 
 use axum::{
     extract::Request,

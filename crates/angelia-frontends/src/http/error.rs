@@ -1,5 +1,5 @@
-//! The one error type of every path. `/api` writes it in Angelia's own format; each dialect of
-//! `/v1` writes it in the format of its clients, from a table over [`ErrorKind`].
+//! The error type of all paths. `/api` writes it in Angelia's own format; each dialect of `/v1`
+//! writes it in the format of its clients, from a table over [`ErrorKind`].
 
 use std::{borrow::Cow, fmt, time::Duration};
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::early_errors;
 use crate::event_json::ceil_seconds;
 
-/// The time after which a caller that meets a shutdown may try again: a restart takes a few
+/// How long a caller should wait before it tries again after a shutdown: a restart takes a few
 /// seconds.
 const RESTART_TIME: Duration = Duration::from_secs(5);
 
@@ -40,14 +40,14 @@ pub struct ErrorDetail {
     pub hint: Option<String>,
 }
 
-/// The reason why a request has no answer. Nothing of an answer has been sent.
+/// Why a request has no answer. No part of an answer was sent.
 #[derive(Clone, Debug)]
 pub struct HttpError {
     pub kind: ErrorKind,
-    /// The code that `/api` reports, where [`ErrorKind::code`] is not specific enough.
+    /// The code that `/api` reports if [`ErrorKind::code`] is not specific enough.
     pub code: Option<&'static str>,
     pub message: String,
-    /// The advice for the user. Formats without a field for it append it to the message.
+    /// Advice for the user. Formats without a field for it append it to the message.
     pub hint: Option<String>,
     /// The path of the offending field, as the caller would write it.
     pub field: Option<String>,
@@ -59,14 +59,14 @@ pub struct HttpError {
 pub enum ErrorKind {
     /// The turn failed.
     Failed(FailureKind),
-    /// The agent cannot be started on this machine: it is not installed, or too old. Waiting does
-    /// not help.
+    /// The agent cannot be started on this machine because it is not installed or too old. Waiting
+    /// does not help.
     NotStarted,
-    /// The request cannot be served as it stands.
+    /// The request cannot be served as it is.
     Refused,
     /// The request has no valid key.
     NoKey,
-    /// The key does not allow the request, or the owner's configuration does not.
+    /// The key or the owner's configuration does not allow the request.
     NotGranted,
     UnknownModel,
     /// No such path, turn or session.
@@ -76,7 +76,7 @@ pub enum ErrorKind {
     TooSlow,
     /// The idempotency key belongs to another request, or the request comes too late.
     Conflict,
-    /// Another process owns the session, or changed its record meanwhile. The same request may
+    /// Another process owns the session, or has changed its record meanwhile. The same request may
     /// succeed later.
     SessionHeld,
     TooLarge,
@@ -120,11 +120,11 @@ impl ErrorKind {
         Self::Stopping,
     ];
 
-    /// Returns the HTTP status of the kind, in every format.
+    /// Returns the HTTP status of the kind, which is the same in every format.
     pub const fn status(self) -> StatusCode {
         match self {
-            // Not 401, which is about our own keys: here the agent lacks its login. Not 503, which
-            // clients repeat for minutes, although a missing agent stays missing.
+            // Not 401, which is about our own keys: here, the agent lacks its login. Not 503, which
+            // clients retry for minutes, although a missing agent stays missing.
             Self::Failed(FailureKind::Auth) | Self::NotStarted => StatusCode::FAILED_DEPENDENCY,
             Self::Failed(FailureKind::RateLimited) | Self::Busy => StatusCode::TOO_MANY_REQUESTS,
             Self::Failed(FailureKind::Unavailable) | Self::Stopping => {
@@ -198,7 +198,7 @@ impl HttpError {
 
     pub(super) fn not_found(what: &str) -> Self {
         Self::new(ErrorKind::NotFound, format!("no such {what}"))
-            .with_hint(format!("`angelia {what}s list` shows which there are"))
+            .with_hint(format!("`angelia {what}s list` lists them"))
     }
 
     pub(super) fn no_key(message: impl Into<String>) -> Self {
@@ -225,12 +225,13 @@ impl HttpError {
 }
 
 impl HttpError {
-    /// The vendor does not have the model that the caller asked for.
+    /// Creates the error for a model that the vendor does not have.
     pub(super) fn unknown_model(failure: Failure) -> Self {
         Self { kind: ErrorKind::UnknownModel, ..failure.into() }
     }
 
-    /// The agent of a turn was not started. A reason that may pass by itself keeps its own kind.
+    /// Creates the error for a turn whose agent was not started. A temporary reason keeps its own
+    /// kind.
     pub(super) fn not_started(failure: Failure) -> Self {
         let is_lasting = failure.kind == FailureKind::Unavailable;
         let error = Self::from(failure);
@@ -295,7 +296,7 @@ impl IntoResponse for HttpError {
         let kind = self.code.unwrap_or(self.kind.code()).into();
         let (message, hint) = (self.message.clone(), self.hint.clone());
         let body = ErrorBody { error: ErrorDetail { kind, message, hint } };
-        // Writing text into memory cannot fail.
+        // Writing to memory cannot fail.
         self.response(serde_json::to_vec(&body).unwrap_or_default())
     }
 }

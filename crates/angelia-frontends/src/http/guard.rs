@@ -1,6 +1,6 @@
-//! Authenticates every request. A page in the owner's browser can reach a loopback port too, under
-//! a host name it controls and with the browser's help. So host names, origins and the token are
-//! all checked, in that order.
+//! Authenticates every request. A page in the owner's browser can also reach a loopback port, under a
+//! host name that it controls and with the browser's help. Therefore host names, origins and the token
+//! are all checked, in that order.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -21,9 +21,9 @@ use super::{
 };
 use crate::socket::{LocalCaller, Peer, TcpPeer};
 
-/// Returns whether anybody may ask for this, without a token: whether the daemon lives, the files of the
-/// page, which show nothing by themselves, the path at which a code becomes a token, and the webhooks,
-/// whose handler checks their signature.
+/// Returns whether a request needs no token: the health check, the files of the page, which reveal
+/// nothing on their own, the path where a code is exchanged for a token, and the webhooks, whose handler
+/// checks the signature.
 pub(super) fn is_open(request: &Request) -> bool {
     let path = request.uri().path();
     match *request.method() {
@@ -39,7 +39,7 @@ pub(super) fn is_hook(request: &Request) -> bool {
     request.uri().path().starts_with("/hooks/")
 }
 
-/// The connection that a request came in on.
+/// The connection that a request arrived on.
 #[derive(Clone, Debug)]
 pub enum ConnectionSource {
     Tcp(TcpPeer),
@@ -47,7 +47,7 @@ pub enum ConnectionSource {
 }
 
 impl ConnectionSource {
-    /// Returns whether the owner sits at a terminal behind this request: our own client states it,
+    /// Returns whether the owner sits at a terminal behind this request: our own client says so,
     /// over the socket that only the owner can open, and the client is not an agent's process.
     pub(super) async fn is_terminal(&self, headers: &HeaderMap) -> bool {
         match self {
@@ -70,7 +70,7 @@ impl ConnectionSource {
         }
     }
 
-    /// Identifies the process at the other end, once for each connection.
+    /// Identifies the process at the other end, once per connection.
     pub(super) async fn caller(&self) -> LocalCaller {
         match self {
             Self::Tcp(peer) => peer.caller().await,
@@ -86,7 +86,7 @@ pub(super) async fn authenticate(
 ) -> Response {
     let browser = find_browser(&state, request.headers()).await;
     let mut admitted = admit(&state, &request, browser.clone());
-    // The key may have been made a moment ago.
+    // The key may have been created just now.
     if is_unknown_key(&admitted, request.headers()) {
         state.config.refresh().await;
         admitted = admit(&state, &request, browser);
@@ -118,7 +118,7 @@ pub(super) async fn authenticate(
     }
 }
 
-/// Ends a stream of events with the rights of the browser that follows it.
+/// Ends an event stream when its browser is signed out.
 fn end_stream_when(revoked: CancellationToken, response: Response) -> Response {
     let content_type = response.headers().get(header::CONTENT_TYPE);
     if content_type.is_none_or(|kind| kind != "text/event-stream") {
@@ -130,7 +130,7 @@ fn end_stream_when(revoked: CancellationToken, response: Response) -> Response {
     })
 }
 
-/// Returns the browser whose token a request offers, if it is signed in.
+/// Returns the signed-in browser whose token a request offers.
 async fn find_browser(state: &ApiState, headers: &HeaderMap) -> Option<BrowserRecord> {
     for token in offered_tokens(headers) {
         if let Some(browser) = state.logins.find(token).await {
@@ -201,8 +201,8 @@ fn owners_only() -> HttpError {
         .with_hint("/api needs the owner's token, which is in $ANGELIA_HOME/token")
 }
 
-/// Checks a request with a browser's token: it must come from our own page, and the model APIs are for
-/// programs.
+/// Checks a request with a browser's token. It must come from our own page, and must not use the model
+/// APIs, which are for programs.
 fn check_browser(state: &ApiState, request: &Request, local: SocketAddr) -> Result<(), HttpError> {
     let headers = request.headers();
     let refused = |message: &str, hint: &str| {
@@ -210,7 +210,7 @@ fn check_browser(state: &ApiState, request: &Request, local: SocketAddr) -> Resu
     };
     if !is_owners_path(request.uri().path()) {
         let hint = "make a key for programs with `angelia keys add`";
-        return refused("a browser's token is for /api alone", hint);
+        return refused("a browser's token is only for /api", hint);
     }
     let is_ours = |origin: &HeaderValue| {
         origin.to_str().is_ok_and(|origin| is_own_page(state, origin, Some(local)))
@@ -224,8 +224,8 @@ fn check_browser(state: &ApiState, request: &Request, local: SocketAddr) -> Resu
     Ok(())
 }
 
-/// Returns whether a path is for the owner only: it shows sessions, turns and approvals of
-/// everyone.
+/// Returns whether a path is only for the owner, because it shows everyone's sessions, turns and
+/// approvals.
 fn is_owners_path(path: &str) -> bool {
     path == "/api" || path.starts_with("/api/")
 }
@@ -240,12 +240,12 @@ fn offered_tokens(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     bearer.chain(api_key)
 }
 
-/// Checks every host name in the request: the header, and the target if it has one.
+/// Checks every host name in the request: the header, and the target if it names one.
 fn check_host(state: &ApiState, request: &Request, local: SocketAddr) -> Result<(), HttpError> {
     let mut given = request.headers().get_all(header::HOST).into_iter();
     let (host, another) = (given.next(), given.next());
     let host = host
-        // Several `Host` headers are ambiguous, so they are refused.
+        // Several `Host` headers are ambiguous, so refuse them.
         .filter(|_| another.is_none())
         .and_then(|host| host.to_str().ok())
         .and_then(|host| host.parse().ok());
@@ -262,7 +262,8 @@ fn check_host(state: &ApiState, request: &Request, local: SocketAddr) -> Result<
     }
 }
 
-/// Checks the origin that a browser sends: only our own pages and those the owner listed may call.
+/// Checks the origin that a browser sends. Only our own pages and the origins that the owner listed
+/// may call.
 fn check_origin(
     state: &ApiState,
     headers: &HeaderMap,

@@ -1,5 +1,5 @@
-//! `GET /healthz` reports that the daemon is alive, and its version. Over the Unix socket it also
-//! reports the facts by which a command decides whether to use this daemon or to work by itself.
+//! `GET /healthz` reports that the daemon is alive, and its version. Over the Unix socket, it also
+//! reports what a command needs to decide whether to use this daemon or to do the work itself.
 //! `GET /readyz` reports whether the daemon can do its work.
 
 use angelia_core::{engine::EngineError, model::FailureKind};
@@ -42,7 +42,7 @@ pub(super) async fn healthz(
     })
 }
 
-/// The daemon is ready if it takes turns and can record them.
+/// Reports whether the daemon accepts turns and can record them.
 pub(super) async fn readyz(
     State(state): SharedState,
 ) -> Result<Json<serde_json::Value>, HttpError> {

@@ -1,4 +1,4 @@
-//! `POST /hooks/{name}`: signed webhooks. The signature stands in for a token.
+//! `POST /hooks/{name}`: signed webhooks. The signature replaces a token.
 
 use angelia_core::engine::EngineError;
 use axum::{
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{ErrorKind, HttpError, body::BodyBytes, state::SharedState};
 use crate::hooks_in::{HookOutcome, HookRefusal, HookRequest};
 
-/// The largest body: no sender needs more, and anybody may send one.
+/// The largest body. No sender needs more, and anybody may send one.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
 pub(super) async fn receive(

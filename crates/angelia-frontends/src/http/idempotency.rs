@@ -1,13 +1,13 @@
-//! `Idempotency-Key`: a request that is sent again with the same key is the same request.
+//! `Idempotency-Key`: requests with the same key count as the same request.
 
 use axum::http::HeaderMap;
 
 use super::HttpError;
 
-/// Longer than any key that a client generates. The key is stored with the turn.
+/// Longer than any key that clients generate. The key is stored with the turn.
 const MAX_KEY_CHARS: usize = 255;
 
-/// The header of a request that is run at most once.
+/// Names a request that must run at most once.
 pub const KEY_HEADER: &str = "idempotency-key";
 
 /// Returns the idempotency key of a request, if it has one.

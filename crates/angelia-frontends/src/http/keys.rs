@@ -1,5 +1,5 @@
 //! Authenticates callers and describes their rights: the owner by the token, others by their own
-//! keys. Only hashes of keys are known here.
+//! keys. Only the hashes of keys are known here.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::{ConnectionSource, HttpError, reach};
 use crate::socket::LocalCaller;
 
-/// The name of the owner as a caller.
+/// The owner's name as a caller.
 pub(super) const OWNER: &str = "owner";
 
 /// The period of `max_cost_usd_per_day`.
@@ -21,13 +21,13 @@ const DAY: Duration = Duration::from_hours(24);
 /// The prefix of a key's name in the name of its principal.
 const KEY_PREFIX: &str = "key:";
 
-/// The number of bytes of a key's hash that tell it apart from other keys of the same name.
+/// How many bytes of a key's hash distinguish it from other keys of the same name.
 const FINGERPRINT_BYTES: usize = 8;
 
-/// A key that the owner gave to another user or program; `angelia keys add` creates it.
+/// A key that the owner gave to another user or program, created by `angelia keys add`.
 #[derive(Clone)]
 pub struct AccessKey {
-    /// The name for lists and records; never secret.
+    /// The name in lists and records; not secret.
     pub name: Arc<str>,
     /// The hash of the key itself.
     pub sha256: [u8; 32],
@@ -66,9 +66,9 @@ impl From<Vec<AccessKey>> for AccessKeys {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
     pub profiles: AllowedModels,
-    /// The providers whose models may be used by id; each answer is paid for by the token.
+    /// The providers whose models may be used by id. The token pays for each answer.
     pub providers: AllowedModels,
-    /// Allows agents that act on this machine; the owner's own setting must allow them too.
+    /// Whether agents may act on this machine. The owner's own setting must allow it too.
     pub agent_mode: bool,
     pub max_cost_usd_per_day: Option<f64>,
 }
@@ -90,7 +90,7 @@ impl AllowedModels {
     }
 }
 
-/// Returns the name of the key that a principal or an account belongs to.
+/// Returns the name of the key that a principal or account belongs to.
 pub fn key_name(principal: &str) -> Option<&str> {
     let (name, _fingerprint) = principal.strip_prefix(KEY_PREFIX)?.rsplit_once('#')?;
     Some(name)
@@ -104,24 +104,24 @@ pub struct Principal {
     pub name: Arc<str>,
     pub grant: Arc<Grant>,
     pub is_owner: bool,
-    /// The browser with which the owner is signed in, if the request is one of its page.
+    /// The owner's signed-in browser, if the request comes from its page.
     pub(in crate::http) browser: Option<Arc<BrowserRecord>>,
-    /// The connection of an owner's request, by which an agent's process is told apart.
+    /// The connection of an owner's request, which helps to recognise an agent's process.
     pub(in crate::http) connection: Option<ConnectionSource>,
 }
 
 impl Principal {
-    /// The owner, over a connection that may be an agent's.
+    /// Returns the owner, over a connection that may be an agent's.
     pub(super) fn owner_at(connection: &ConnectionSource) -> Self {
         Self { connection: Some(connection.clone()), ..Self::owner() }
     }
 
-    /// The owner, through the page in this browser.
+    /// Returns the owner, through the page in this browser.
     pub(super) fn owner_in(browser: BrowserRecord, connection: &ConnectionSource) -> Self {
         Self { browser: Some(Arc::new(browser)), ..Self::owner_at(connection) }
     }
 
-    /// Returns who decides, as the record names it.
+    /// Returns the name under which decisions are recorded.
     pub(super) fn decider(&self) -> Arc<str> {
         match &self.browser {
             Some(browser) => format!("{OWNER} (browser {})", browser.name).into(),
@@ -144,7 +144,7 @@ impl Principal {
         }
     }
 
-    /// Refuses a process of an agent that uses the owner's rights. A key is its own authority.
+    /// Refuses an agent's process that uses the owner's rights. A key is its own authority.
     pub(super) async fn ensure_no_agent(&self) -> Result<(), HttpError> {
         let Some(connection) = self.connection.as_ref().filter(|_| self.is_owner) else {
             return Ok(());
@@ -156,13 +156,12 @@ impl Principal {
         }
     }
 
-    /// Returns the caller name that is recorded with the turns of this principal; the owner has
-    /// none.
+    /// Returns the caller name that is recorded with this principal's turns. The owner has none.
     pub(super) fn recorded_name(&self) -> Option<Arc<str>> {
         (!self.is_owner).then(|| Arc::clone(&self.name))
     }
 
-    /// Returns the source of the sessions that this principal begins.
+    /// Returns the source of the sessions that this principal creates.
     pub(super) fn session_source(&self) -> SessionSource {
         match key_name(&self.name) {
             Some(name) if !self.is_owner => SessionSource::Key(name.into()),
@@ -170,12 +169,12 @@ impl Principal {
         }
     }
 
-    /// Returns whether a turn that was recorded with this caller name belongs to this principal.
+    /// Returns whether a turn recorded with this caller name belongs to this principal.
     pub(super) fn owns_turn_of(&self, caller: Option<&str>) -> bool {
         caller == self.recorded_name().as_deref()
     }
 
-    /// Returns the spending limit of this principal's turns; `None`: they are not limited.
+    /// Returns the spending limit of this principal's turns, or `None` if there is no limit.
     pub(super) fn spend_limit(&self) -> Option<SpendLimit> {
         let usd = self.grant.max_cost_usd_per_day?;
         Some(SpendLimit { usd, period: DAY })
@@ -183,8 +182,8 @@ impl Principal {
 
     fn for_key(key: &AccessKey) -> Self {
         Self {
-            // The prefix keeps a key named `owner` from being taken for the owner. The fingerprint
-            // keeps a key that was made again under the name of a revoked one apart from it.
+            // The prefix keeps a key named `owner` from being mistaken for the owner. The
+            // fingerprint distinguishes a key from a revoked one with the same name.
             name: format!(
                 "{KEY_PREFIX}{}#{}",
                 key.name,

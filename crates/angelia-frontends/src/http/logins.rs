@@ -1,5 +1,5 @@
-//! The browsers that the owner is signed in with. A command at this machine gets a code, a page turns
-//! the code into a token of its own, and only the hash of that token is kept
+//! The browsers that the owner is signed in with. A command on this machine gets a code, the page
+//! exchanges the code for its own token, and only the hash of that token is stored
 //! (`docs/design/0041-dashboard.md`).
 
 use std::{
@@ -22,29 +22,29 @@ use uuid::Uuid;
 
 use super::{HttpError, caller_limits::busy, keys::constant_time_eq};
 
-/// How long a code can be used.
+/// How long a code is valid.
 const CODE_LIFETIME: Duration = Duration::from_mins(2);
 
-/// More codes than a person asks for within their lifetime. The oldest is forgotten first.
+/// More codes than a person requests within their lifetime. The oldest is forgotten first.
 const MAX_CODES: usize = 16;
 
-/// After so many wrong codes within [`WRONG_CODE_PERIOD`], no code is looked at.
+/// After this many wrong codes within [`WRONG_CODE_PERIOD`], no code is accepted.
 const MAX_WRONG_CODES: usize = 5;
 const WRONG_CODE_PERIOD: Duration = Duration::from_mins(1);
 
 /// How long a browser stays signed in after its last use.
 const BROWSER_LIFETIME: SignedDuration = SignedDuration::from_hours(30 * 24);
 
-/// How exactly the last use of a browser is recorded.
+/// The precision of a browser's recorded last use.
 const USE_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 
-/// The codes that can be used now, and the browsers that are signed in.
+/// The valid codes and the signed-in browsers.
 pub struct BrowserLogins {
     engine: Engine,
     codes: Mutex<Codes>,
-    /// Read from the record once; every later change is made here too.
+    /// Read from the store once; every later change is made here too.
     browsers: OnceCell<Mutex<Vec<BrowserRecord>>>,
-    /// Cancelled when the browser with this id is signed out; its streams end then.
+    /// Cancelled when the browser with this id is signed out, which ends its streams.
     revocations: Mutex<HashMap<Uuid, CancellationToken>>,
 }
 
@@ -56,14 +56,14 @@ struct Codes {
 
 type Hash = [u8; 32];
 
-/// A code for the fragment of an address, and how long it can be used.
+/// A code for the fragment of an address, and its lifetime.
 #[derive(Clone, Debug)]
 pub(super) struct LoginCode {
     pub(super) code: String,
     pub(super) lifetime: Duration,
 }
 
-/// A browser that has just signed in, with its token, which is not kept.
+/// A browser that has just signed in, and its token, which is not stored.
 pub(super) struct NewBrowser {
     pub(super) token: String,
     pub(super) record: BrowserRecord,
@@ -79,7 +79,7 @@ impl BrowserLogins {
         }
     }
 
-    /// Makes a code that can be used once.
+    /// Creates a code that can be used once.
     pub(super) fn make_code(&self) -> LoginCode {
         let code = hex::encode(&random_bytes()[..16]);
         let mut codes = self.codes.lock();
@@ -90,7 +90,7 @@ impl BrowserLogins {
         LoginCode { code, lifetime: CODE_LIFETIME }
     }
 
-    /// Uses up a code, and signs in the browser with this name.
+    /// Uses up a code and signs in the browser with this name.
     pub(super) async fn sign_in(&self, code: &str, name: &str) -> Result<NewBrowser, HttpError> {
         if !self.take_code(code)? {
             return Err(HttpError::no_key("this code is not valid, or has been used")
@@ -130,9 +130,9 @@ impl BrowserLogins {
         Ok(true)
     }
 
-    /// Returns the browser with this token, if it is signed in.
+    /// Returns the signed-in browser with this token.
     pub(super) async fn find(&self, token: &[u8]) -> Option<BrowserRecord> {
-        // A token of ours is 64 digits long: other keys need no look at the record.
+        // Our tokens have 64 digits, so other keys need no lookup.
         if token.len() != 64 {
             return None;
         }
@@ -161,7 +161,7 @@ impl BrowserLogins {
         }
     }
 
-    /// Returns the browsers that are signed in, the one that was used last first.
+    /// Returns the signed-in browsers, last used first.
     pub(super) async fn list(&self) -> Result<Vec<BrowserRecord>, HttpError> {
         self.remove_expired(self.engine.now()).await?;
         let mut browsers = self.browsers().await?.lock().clone();
@@ -171,7 +171,7 @@ impl BrowserLogins {
 
     /// Signs a browser out. Returns its name, or `None` if it is not signed in.
     pub(super) async fn revoke(&self, id: Uuid) -> Result<Option<Arc<str>>, HttpError> {
-        // From this moment on its token is worth nothing, even if the store fails.
+        // From now on its token is worthless, even if the store fails.
         let removed = {
             let mut browsers = self.browsers().await?.lock();
             let index = browsers.iter().position(|one| one.id == id);
@@ -188,8 +188,8 @@ impl BrowserLogins {
     pub(super) async fn revocation(&self, id: Uuid) -> Result<CancellationToken, EngineError> {
         let browsers = self.browsers().await?;
         let revoked = self.revocations.lock().entry(id).or_default().clone();
-        // Looked up after the token is known to `revoke`: a browser that is signed out at this very
-        // moment is found by one of the two.
+        // Look this up only after `revoke` can see the token, so that a browser signed out at this
+        // very moment is noticed by one of the two.
         if !browsers.lock().iter().any(|one| one.id == id) {
             self.revocations.lock().remove(&id);
             revoked.cancel();
@@ -228,7 +228,7 @@ fn hash(secret: &[u8]) -> Hash {
     Sha256::digest(secret).into()
 }
 
-/// Returns 256 random bits: each id has 122 of them.
+/// Returns 256 random bits. Each id contributes 122.
 fn random_bytes() -> Hash {
     let mut hasher = Sha256::new();
     for _ in 0..3 {
@@ -237,7 +237,7 @@ fn random_bytes() -> Hash {
     hasher.finalize().into()
 }
 
-/// Returns what a person calls a browser, from its `User-Agent`.
+/// Derives a browser's common name from its `User-Agent`.
 pub(super) fn browser_name(user_agent: &str) -> String {
     const BROWSERS: [(&str, &str); 7] = [
         ("Edg/", "Edge"),

@@ -1,4 +1,4 @@
-//! `GET /metrics`: counters and gauges for Prometheus. Labels hold no ids, no prompts and no
+//! `GET /metrics`: counters and gauges for Prometheus. Labels contain no ids, no prompts and no
 //! user-chosen names.
 
 use std::{
@@ -20,7 +20,7 @@ use axum::{
 
 use super::{ApiState, state::SharedState};
 
-/// The paths by which requests are counted. A path below one of them counts as it.
+/// The paths by which requests are counted. A path below one of them counts as that one.
 const COUNTED_PATHS: [&str; 14] = [
     "/v1/messages/count_tokens",
     "/v1/messages",
@@ -38,7 +38,7 @@ const COUNTED_PATHS: [&str; 14] = [
     "/openapi.json",
 ];
 
-/// Counts requests of this process since it started.
+/// Counts the requests of this process since it started.
 #[derive(Default)]
 pub struct Metrics {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
@@ -88,7 +88,7 @@ impl Exposition {
         let _infallible = writeln!(self.0, "{name} {value}");
     }
 
-    /// Writes one gauge with a label.
+    /// Writes one gauge per value of a label.
     fn gauges(&mut self, name: &str, help: &str, label: &str, values: &[(&str, usize)]) {
         self.family(name, "gauge", help);
         for (word, value) in values {
@@ -121,7 +121,7 @@ fn write_engine_metrics(text: &mut Exposition, gauges: &Gauges) {
     text.gauge("angelia_approvals_pending", "Approvals awaiting a decision.", gauges.approvals);
 }
 
-/// Writes the usage and the latency of the finished turns.
+/// Writes the usage and latency of finished turns.
 fn write_executor_metrics(text: &mut Exposition, executors: &[(Arc<str>, ExecutorTotals)]) {
     let name = "angelia_tokens_total";
     text.family(name, "counter", "Tokens of finished turns, by executor and kind.");

@@ -1,16 +1,16 @@
 //! The HTTP frontend: `/api` for the owner's own programs, `/v1` for clients of model APIs, and
 //! `/healthz`, over TCP and over the Unix socket.
 //!
-//! - [`ApiState`]: everything the daemon provides.
+//! - [`ApiState`]: everything that the daemon provides.
 //! - [`serve_tcp`], [`serve_unix`]: the listeners.
 //! - [`router`]: maps paths to handlers; also for tests without a socket.
 //! - `guard`: authenticates requests; [`reach`]: limits the routes of an agent's process;
-//!   [`AgentDelegation`]: the profiles to which its session may hand work; `keys`: the principals
-//!   and their keys. `early_errors`: errors from before a dialect is chosen, in the format the
-//!   client expects.
+//!   [`AgentDelegation`]: the profiles that its session may delegate to; `keys`: the principals and
+//!   their keys. `early_errors`: errors that occur before a dialect is chosen, in the format that
+//!   the client expects.
 //! - [`AgentProcesses`]: the processes of agents, for `/api/agents`.
 //! - [`BrowserLogins`]: the browsers that the owner is signed in with; `page`: the files of the
-//!   dashboard; [`ChangeFeed`]: everything that changes.
+//!   dashboard; [`ChangeFeed`]: the stream of all changes.
 //! - `caller_limits`: limits one caller's share of the daemon. [`ConfigControl`]: the daemon's
 //!   configuration.
 //! - `body`: reads the body and the query of a request; `idempotency`: its key; [`HttpError`]: the
@@ -81,10 +81,10 @@ pub use serve::{serve_tcp, serve_unix};
 pub use state::{ApiState, OwnerToken};
 
 /// Marks a request with the owner at a terminal behind it. Only our own command-line client sends
-/// it, and it counts only over the Unix socket.
+/// this, and it counts only over the Unix socket.
 pub const TERMINAL_HEADER: &str = "x-angelia-terminal";
 
-/// The scope of the session names that the owner chooses, here and with `run -s`.
+/// The scope of session names that the owner chooses, here and with `run -s`.
 pub const OWNER_NAME_SCOPE: &str = ExternalName::OWNER_SCOPE;
 
 /// Routes every path. A request must carry its [`ConnectionSource`] as an extension; the listeners

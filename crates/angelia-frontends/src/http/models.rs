@@ -1,4 +1,4 @@
-//! `GET /v1/models`, in the format the client expects, which its headers and query reveal.
+//! `GET /v1/models`, in the format that the client expects according to its headers and query.
 
 use std::collections::{HashMap, HashSet};
 
@@ -19,11 +19,11 @@ use super::{
     state::SharedState,
 };
 
-/// We do not know when models were released, but the formats require a date.
+/// A placeholder: the formats require a release date, but we do not know it.
 const CREATED: &str = "2026-01-01T00:00:00Z";
 const CREATED_UNIX: i64 = 1_767_225_600;
 
-/// The context window reported for every model; the agents know the real one.
+/// The context window reported for every model. Only the agents know the real one.
 const CONTEXT_WINDOW_TOKENS: u64 = 200_000;
 
 pub(super) async fn list(
@@ -46,7 +46,7 @@ pub(super) async fn list(
     json_response(list.to_string().into_bytes())
 }
 
-/// Describes one model, also one that is not listed, as long as its id resolves.
+/// Describes one model. It need not be listed, as long as its id resolves.
 pub(super) async fn show(
     State(state): SharedState,
     Extension(principal): Extension<Principal>,
@@ -73,7 +73,7 @@ struct ListedModel {
     mode: Mode,
 }
 
-/// Lists the models this principal may use: by executor, then profiles, then aliases.
+/// Lists the models that this principal may use: by executor, then profiles, then aliases.
 fn visible_models(state: &ApiState, principal: &Principal) -> Vec<ListedModel> {
     let settings = state.models.current();
     let mut ids = Vec::new();
@@ -86,7 +86,7 @@ fn visible_models(state: &ApiState, principal: &Principal) -> Vec<ListedModel> {
     ids.extend(settings.aliases.keys().map(ToString::to_string));
     let mut listed = HashSet::new();
     ids.into_iter()
-        // An alias may have the name of a model or of a profile.
+        // An alias may have the name of a model or profile.
         .filter(|id| listed.insert(id.clone()))
         .filter_map(|id| {
             let mode = granted_mode(state, principal, &id)?;
@@ -119,7 +119,7 @@ fn anthropic_list(ids: &[ListedModel], query: &HashMap<String, String>) -> Value
     let start = after.and_then(|id| ids.iter().position(|one| one.id == *id));
     let rest = ids.get(start.map_or(0, |at| at + 1)..).unwrap_or_default();
     let limit = query.get("limit").and_then(|limit| limit.parse().ok());
-    // With an empty page a client would ask for the next one forever.
+    // With an empty page, a client would request the next one forever.
     let limit: usize = limit.unwrap_or(20).max(1);
     let page = rest.get(..limit.min(rest.len())).unwrap_or_default();
     json!({

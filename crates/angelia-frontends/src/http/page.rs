@@ -1,5 +1,5 @@
 //! The dashboard: the files of the page, and the headers under which a browser runs them. The files are
-//! public, because they show nothing by themselves; what they show comes from `/api` with a token
+//! public, because they reveal nothing on their own: all data comes from `/api` with a token
 //! (`docs/design/0041-dashboard.md`).
 
 use std::{borrow::Cow, sync::Arc};
@@ -15,10 +15,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ApiState, error};
 
-/// The path of all files but the page itself.
+/// The path of all files except the page itself.
 pub(super) const FILES_PATH: &str = "/ui/{*path}";
 
-/// Scripts and styles come from here and nowhere else, and a text never becomes markup or code: an agent
+/// Scripts and styles come from here and nowhere else, and text never becomes markup or code. An agent
 /// that writes hostile Markdown can neither run anything nor send anything away.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self' data:; font-src 'none'; base-uri 'none'; form-action 'none'; \
@@ -30,7 +30,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
     (header::REFERRER_POLICY, "no-referrer"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    // A browser asks each time whether its copy is still the right one.
+    // A browser checks every time whether its copy is current.
     (header::CACHE_CONTROL, "no-cache"),
 ];
 
@@ -101,7 +101,7 @@ static FILES: &[PageFile] = page_files![
 ];
 
 impl PageFile {
-    /// In a debug build the file itself: an edit is seen when the page is loaded again.
+    /// Reads the file itself in a debug build, so that reloading the page shows an edit.
     #[cfg(debug_assertions)]
     fn read(&self) -> Cow<'static, [u8]> {
         let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/ui"));
@@ -114,7 +114,7 @@ impl PageFile {
     }
 }
 
-/// Returns the hash that names a version of a file.
+/// Returns a hash that identifies a version of a file.
 fn etag(bytes: &[u8]) -> Option<HeaderValue> {
     let hash = hex::encode(&Sha256::digest(bytes)[..16]);
     HeaderValue::from_str(&format!("\"{hash}\"")).ok()
@@ -133,8 +133,8 @@ async fn file(Path(path): Path<String>, request: Request) -> Response {
     if is_known { serve(&path, request.headers()) } else { error::no_such_path(&request) }
 }
 
-/// Answers a path that nothing else answers: a person who has typed an address gets the page, which
-/// says where things are; a program gets an error.
+/// Answers an unknown path. A person who typed an address gets the page, which shows the way; a
+/// program gets an error.
 pub(super) async fn no_such_path(request: Request) -> Response {
     if is_navigation(&request) {
         return serve("index.html", request.headers());
@@ -190,7 +190,7 @@ fn content_type(path: &str) -> &'static str {
     }
 }
 
-/// Keeps what `/api` answers out of every cache.
+/// Keeps the responses of `/api` out of every cache.
 pub(super) async fn forbid_caching(mut response: Response) -> Response {
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(no_store);

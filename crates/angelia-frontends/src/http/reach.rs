@@ -1,6 +1,6 @@
-//! Limits the routes that the process of an agent may use over HTTP. Agents run as the owner's
-//! user, and can read the owner's token, so neither the socket nor the token alone proves that the
-//! owner is calling (`docs/design/0014-local-identities.md`).
+//! Limits the routes that an agent's process may use over HTTP. Agents run as the owner's user and
+//! can read the owner's token, so neither the socket nor the token proves that the owner is calling
+//! (`docs/design/0014-local-identities.md`).
 
 use std::{
     collections::HashMap,
@@ -22,26 +22,25 @@ use super::{
 };
 use crate::socket::{AgentSessions, LocalCaller};
 
-/// The callers that may use a route besides the owner.
+/// The callers besides the owner that may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RouteReach {
-    /// The route reveals nothing about sessions, so it is open to every caller, without
-    /// identification.
+    /// Everybody, without identification: the route reveals nothing about sessions.
     Everyone,
-    /// An agent, for its own session and for those it delegated to.
+    /// An agent, for its own session and those that it delegated to.
     OwnSession,
-    /// An agent, for the sessions it delegated to.
+    /// An agent, for the sessions that it delegated to.
     DelegatedSession,
-    /// The same for the session of a turn.
+    /// The same, for the session of a turn.
     OwnTurn,
     DelegatedTurn,
     /// An agent; the handler checks the content of the request.
     AnyAgent,
     Owner,
-    /// The owner at this machine: a decision needs more than a token. A browser that the owner has
-    /// signed in may be elsewhere: its code came from this machine.
+    /// The owner at this machine: a decision needs more than a token. A browser that the owner
+    /// signed in may be elsewhere, because its code came from this machine.
     LocalOwner,
-    /// The owner at this machine, and no page in a browser.
+    /// The owner at this machine, but not a page in a browser.
     OwnersProgram,
 }
 
@@ -51,7 +50,7 @@ impl RouteReach {
     }
 }
 
-/// Returns the reach of a route. A route that is not listed is the owner's.
+/// Returns the reach of a route. An unlisted route is the owner's.
 fn route_reach(method: &Method, path: &str) -> RouteReach {
     let method = if method == Method::HEAD { "GET" } else { method.as_str() };
     match (method, path) {
@@ -60,11 +59,11 @@ fn route_reach(method: &Method, path: &str) -> RouteReach {
             "/healthz" | "/readyz" | "/metrics" | "/openapi.json" | "/" | "/api/hello"
             | "/v1/models" | "/v1/models/{*id}" | page::FILES_PATH,
         )
-        // In agent mode `dialect` identifies the caller; model mode reaches nothing here.
+        // In agent mode, `dialect` identifies the caller; model mode reaches nothing here.
         | (
             "POST",
             "/v1/messages" | "/v1/messages/count_tokens" | "/v1/chat/completions" | "/v1/responses"
-            // The code is the right to use it.
+            // The code itself grants access.
             | "/api/login"
             // The signature decides.
             | "/hooks/{name}",
@@ -85,7 +84,7 @@ fn route_reach(method: &Method, path: &str) -> RouteReach {
     }
 }
 
-/// Checks that the process behind a request of the owner may use its route. A request from an agent
+/// Checks that the process behind an owner's request may use the route. A request from an agent
 /// gets its [`AgentCaller`] as an extension.
 pub(super) async fn check(
     state: &ApiState,
@@ -100,8 +99,8 @@ pub(super) async fn check(
         return Ok(());
     };
     let mut reach = route_reach(request.method(), path.as_str());
-    // A client that holds a turn interrupts it by disconnecting, so holding needs the same right as
-    // interrupting.
+    // A client that holds a turn interrupts it by disconnecting, so holding requires the same right
+    // as interrupting.
     let holds = request.uri().query().is_some_and(|query| query.contains("hold"));
     if reach == RouteReach::OwnTurn && holds {
         reach = RouteReach::DelegatedTurn;
@@ -134,13 +133,13 @@ pub(super) async fn check(
     }
 }
 
-/// Returns the segment after the second one of a path: the id in `/api/sessions/ID/turns`.
+/// Returns the id in a path such as `/api/sessions/ID/turns`.
 fn path_id(request: &Request) -> &str {
     request.uri().path().split('/').nth(3).unwrap_or_default()
 }
 
-/// The sessions of the agents that started the process behind a request, the nearest first. An
-/// agent inside an agent's process has several, and reaches what each of them reaches.
+/// The sessions of the agents that started the process behind a request, nearest first. An agent
+/// inside another agent's process has several, and reaches only what all of them reach.
 #[derive(Clone, Debug)]
 pub(super) struct AgentCaller {
     sessions: Arc<[SessionId]>,
@@ -149,7 +148,7 @@ pub(super) struct AgentCaller {
 
 impl AgentCaller {
     fn find(access: &Arc<AgentAccess>, marks: &[String]) -> Result<Self, HttpError> {
-        // A process that serves several sessions has a mark of its own, which belongs to none.
+        // A process that serves several sessions has a mark that belongs to none of them.
         let sessions: Vec<_> =
             marks.iter().filter_map(|mark| access.sessions.session_of(mark)).collect();
         if sessions.is_empty() {
@@ -181,17 +180,17 @@ impl AgentCaller {
         }
     }
 
-    /// The session that acts: the one of the nearest agent.
+    /// Returns the acting session: that of the nearest agent.
     fn session(&self) -> Result<SessionId, HttpError> {
         self.sessions.first().copied().ok_or_else(unknown_session)
     }
 
-    /// The session of the outermost agent: no process can change the marks of its ancestors.
+    /// Returns the session of the outermost agent. No process can change its ancestors' marks.
     pub(super) fn outermost_session(&self) -> Option<SessionId> {
         self.sessions.last().copied()
     }
 
-    /// Checks that a session is the agent's own, or one that it delegated to.
+    /// Checks that a session is the agent's own or one that it delegated to.
     pub(super) async fn ensure_reaches(&self, session: SessionId) -> Result<(), HttpError> {
         for own in &*self.sessions {
             if !self.access.is_within(session, *own).await? {
@@ -208,7 +207,7 @@ impl AgentCaller {
         self.ensure_reaches(session).await
     }
 
-    /// Checks that the agent may create a session with the specification of this request.
+    /// Checks that the agent may create the session that this request describes.
     pub(super) async fn check_new_session(
         &self,
         state: &ApiState,
@@ -221,7 +220,7 @@ impl AgentCaller {
         Ok(spec)
     }
 
-    /// Remembers that the agent has created a session, until its first turn records that.
+    /// Remembers that the agent created a session, until the session's first turn records it.
     pub(super) fn add_created(&self, session: SessionId) -> Result<(), HttpError> {
         let creator = self.session()?;
         let mut created = self.access.created();
@@ -232,7 +231,7 @@ impl AgentCaller {
         Ok(())
     }
 
-    /// Returns the session that delegates a turn to this one, and the limits of the turn.
+    /// Returns the session that delegates a turn to `to`, and the limits of the turn.
     pub(super) async fn delegate_turn(
         &self,
         state: &ApiState,
@@ -255,7 +254,7 @@ const MAX_CREATED: usize = 4096;
 pub struct AgentAccess {
     sessions: Arc<dyn AgentSessions>,
     delegation: Arc<dyn AgentDelegation>,
-    /// Sessions that agents have created, and the sessions of those agents.
+    /// Sessions that agents created, and the sessions of those agents.
     created: Mutex<HashMap<SessionId, SessionId>>,
 }
 
@@ -311,8 +310,8 @@ fn unknown_session() -> HttpError {
     )
 }
 
-/// The refusal of a process that cannot be identified. It may be the owner's, so the message does
-/// not call it an agent's.
+/// Returns the error for a process that cannot be identified. It may be the owner's, so the message
+/// does not call it an agent's.
 pub(super) fn unidentified() -> HttpError {
     not_granted(
         "cannot tell which process is asking",

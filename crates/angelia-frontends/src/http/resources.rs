@@ -1,6 +1,6 @@
 //! The JSON types of sessions, turns and approvals for clients of `/api`. Our own client reads the
-//! same types, so that a command prints the same whether a daemon or the command itself did the
-//! work.
+//! same types, so that a command prints the same output whether a daemon or the command itself did
+//! the work.
 
 mod approval;
 mod schedule;
@@ -224,7 +224,7 @@ pub struct TurnResource {
 }
 
 impl TurnResource {
-    /// Adds what the turn does now.
+    /// Adds what the turn is doing now.
     #[must_use]
     pub fn with_activity(self, activity: Option<TurnActivity>) -> Self {
         let Some(TurnActivity { clock, last_words }) = activity else { return self };

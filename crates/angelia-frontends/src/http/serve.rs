@@ -1,6 +1,6 @@
-//! The listeners. One task accepts and one task per connection serves. All of them stop with the
-//! daemon's tasks: no new connections, idle ones are closed, and running requests finish within a
-//! grace period.
+//! The listeners. One task accepts connections, and one task serves each of them. They all stop
+//! with the daemon's tasks: no new connections are accepted, idle ones are closed, and running
+//! requests finish within a grace period.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -19,27 +19,26 @@ use tower::ServiceExt;
 use super::{ApiState, ConnectionSource, caller_limits::ConnectionCaller, router};
 use crate::socket::{AcceptErrors, Peer, TcpPeer};
 
-/// The maximum number of connections of one listener; further clients wait to be accepted. Each
-/// listener has its own limit, so that a flood on the port does not lock the owner's terminal out
-/// of the socket.
+/// The limit on connections of one listener; further clients wait to be accepted. Each listener has
+/// its own limit, so that a flood on the port does not lock the owner's terminal out of the socket.
 const MAX_CONNECTIONS: usize = 256;
 
-/// Limits of a request head; without them a hostile head could hold some hundred kilobytes.
+/// Limits on a request head. Without them, a hostile head could take some hundred kilobytes.
 const MAX_HEADERS: usize = 100;
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// The time for a request head to arrive, also for the next one on a connection that is kept open.
+/// The time limit for a request head, including the next one on a kept-alive connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The time for a TCP client to send a request with a valid key. Without this, strangers could hold
-/// all connections.
+/// The time limit for a TCP client to send a request with a valid key. Without it, strangers could
+/// hold all connections.
 const IDENTIFICATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time for running requests to finish when the daemon stops. Meanwhile the engine ends their
+/// The time limit for running requests when the daemon stops. Meanwhile the engine ends their
 /// turns, and the clients see that.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Serves all paths on a TCP port until `tasks` stop. Returns at once.
+/// Serves all paths on a TCP port until `tasks` stop. Returns immediately.
 pub fn serve_tcp(listener: TcpListener, state: Arc<ApiState>, tasks: &TaskGroup) {
     serve(listener, state, tasks);
 }
@@ -65,7 +64,7 @@ impl Listener for TcpListener {
     }
 
     fn connection_source(stream: &TcpStream) -> io::Result<ConnectionSource> {
-        // Events are small and must be sent at once.
+        // Events are small and must be sent immediately.
         stream.set_nodelay(true)?;
         Ok(ConnectionSource::Tcp(TcpPeer::from_stream(stream)?))
     }
@@ -93,7 +92,7 @@ async fn accept_connections<L: Listener>(listener: L, router: Router, tasks: Tas
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut errors = AcceptErrors::default();
     loop {
-        // The semaphore is never closed, so this never fails.
+        // The semaphore is never closed, so this cannot fail.
         let Ok(place) = Arc::clone(&places).acquire_owned().await else {
             return;
         };

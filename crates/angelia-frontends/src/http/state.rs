@@ -21,7 +21,7 @@ use crate::{
 /// The state as handlers extract it.
 pub(super) type SharedState = State<Arc<ApiState>>;
 
-/// Created once by the daemon and shared by every listener.
+/// The state of the frontend, created once by the daemon and shared by all listeners.
 pub struct ApiState {
     pub engine: Engine,
     pub profiles: Arc<dyn Profiles>,
@@ -40,7 +40,7 @@ pub struct ApiState {
     /// command whose own sources differ must not use this daemon.
     pub config_sha256: Arc<str>,
     pub config: Arc<dyn ConfigControl>,
-    /// Accepted `Host` names besides the loopback ones: `name`, or `name:port`.
+    /// Accepted `Host` names in addition to the loopback ones: `name`, or `name:port`.
     pub allowed_hosts: Vec<String>,
     /// Origins that may call us, as browsers write them in `Origin`.
     pub allowed_origins: Vec<String>,
@@ -50,22 +50,23 @@ pub struct ApiState {
     pub recent_requests: RecentRequests,
     pub metrics: Metrics,
     pub caller_limits: CallerLimits,
-    /// Runs work that outlives its request; stopped together with the listeners.
+    /// Runs work that outlives its request. Stopped together with the listeners.
     pub tasks: TaskGroup,
-    /// The channel for requests to restart the daemon.
+    /// Requests to restart the daemon.
     pub restarts: RestartRequests,
     /// The bus, if this daemon has one.
     pub bus: Option<BusApi>,
-    /// The channels to which the results of schedules can go; `None`: this daemon runs no schedules.
+    /// The channels that the results of schedules can go to, or `None` if this daemon runs no
+    /// schedules.
     pub delivery_queue: Option<DeliveryQueue>,
-    /// The webhooks that begin turns.
+    /// The webhooks that start turns.
     pub hooks: Option<HooksIn>,
     /// The chats, if this process serves any.
     pub chats: Option<ChatHost>,
 }
 
 impl ApiState {
-    /// Interrupts a turn that is no longer wanted; it may have ended already.
+    /// Interrupts a turn that is no longer wanted. It may already have ended.
     pub(super) async fn interrupt(&self, turn: TurnId) {
         if let Err(error) = self.engine.interrupt(turn, false).await {
             tracing::debug!(%turn, %error, "the turn had already ended");
@@ -85,7 +86,7 @@ impl fmt::Debug for ApiState {
     }
 }
 
-/// The hash of the owner's token: enough to recognise the token, and nothing to leak.
+/// The hash of the owner's token: enough to recognise the token, but nothing that could leak it.
 #[derive(Clone)]
 pub struct OwnerToken([u8; 32]);
 

@@ -28,10 +28,10 @@ use super::{
     state::SharedState,
 };
 
-/// A body, or the reason why it could not be read, which each dialect reports in its own format.
+/// A body, or the reason why it could not be read. Each dialect reports that in its own format.
 type RequestBody = Result<BodyBytes, HttpError>;
 
-/// Decodes a body. Its reservation is returned beside it: it must last as long as the request.
+/// Decodes a body. Also returns its reservation, which must last as long as the request.
 async fn decode<T: Send + 'static>(
     body: RequestBody,
     decode: impl FnOnce(&Bytes) -> Result<T, HttpError> + Send + 'static,
@@ -95,7 +95,7 @@ async fn create_response(
     dialect::serve(state, principal, &headers, decoded, reservation).await
 }
 
-/// Decodes a request, with the items of earlier answers that it only refers to.
+/// Decodes a request, including the items of earlier answers that it only refers to.
 async fn decode_response_request(
     state: &ApiState,
     principal: &Principal,
@@ -151,7 +151,7 @@ async fn load_response(
     load_recorded_answer(state, principal, id.turn, id.part).await
 }
 
-/// Returns a recorded answer as a response object. `status` spells the state of a turn that has no
+/// Returns a recorded answer as a response object. `status` names the state of a turn without a
 /// complete answer.
 fn response_object(
     recorded: Result<RecordedAnswer, HttpError>,

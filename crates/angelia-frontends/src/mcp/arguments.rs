@@ -1,5 +1,5 @@
-//! The arguments of the tools. The schemas that clients see are generated from these types, field
-//! comments included: models read them as tool descriptions.
+//! The arguments of the tools. The schemas that clients see are generated from these types,
+//! including the field comments, which models read as tool descriptions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -95,7 +95,7 @@ pub(super) fn arguments_schema<T: JsonSchema>() -> Map<String, Value> {
     let Some(fields) = schema.as_object_mut() else {
         return Map::new();
     };
-    // The model reads the whole schema; its dialect and the name of our type are of no use there.
+    // The model reads the whole schema, but has no use for its dialect and the name of our type.
     for name in ["$schema", "title", "description"] {
         fields.remove(name);
     }

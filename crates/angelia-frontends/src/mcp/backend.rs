@@ -1,4 +1,4 @@
-//! The operations that the tools need from the program around them.
+//! The operations that the tools need from the surrounding program.
 
 use std::{fmt, sync::Arc};
 
@@ -15,7 +15,7 @@ pub trait ToolBackend: Send + Sync + 'static {
     /// Checks that the caller may use the tool. Not every agent asks for permission before a call.
     fn check_permission<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<(), ToolCallError>>;
 
-    /// Returns the profiles that the caller may delegate to, for the description of the tool.
+    /// Returns the profiles that the caller may delegate to, for the tool's description.
     fn delegates(&self) -> Vec<DelegateProfile>;
 
     /// Returns the records that the caller may see.
@@ -29,7 +29,7 @@ pub trait ToolBackend: Send + Sync + 'static {
         stop: CancellationToken,
     ) -> BoxFuture<'_, Result<DelegateResult, ToolCallError>>;
 
-    /// Sends a bus message. Returns a text that reports whether it was delivered or queued.
+    /// Sends a bus message. Returns a text that tells whether it was delivered or queued.
     fn bus_send(&self, message: BusSendArgs) -> BoxFuture<'_, Result<String, ToolCallError>>;
 
     fn bus_status(&self) -> BoxFuture<'_, Result<String, ToolCallError>>;
@@ -61,7 +61,7 @@ pub enum Visibility {
     SessionTree(SessionId),
 }
 
-/// The reason why a tool call failed, with advice on what to do.
+/// Why a tool call failed, with advice on what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}{}", hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default())]
 pub struct ToolCallError {
@@ -87,8 +87,7 @@ impl From<StoreError> for ToolCallError {
     }
 }
 
-/// Reports the progress of a running turn. Reports that the client does not take in time are
-/// dropped.
+/// Reports the progress of a running turn. Drops reports that the client does not take in time.
 #[derive(Clone, Debug)]
 pub struct ProgressReporter(Option<mpsc::Sender<String>>);
 
@@ -97,7 +96,7 @@ impl ProgressReporter {
         Self(Some(sender))
     }
 
-    /// Nobody wants to know.
+    /// Returns a reporter that drops everything.
     pub const fn silent() -> Self {
         Self(None)
     }

@@ -1,5 +1,5 @@
-//! Detects that the client has disconnected. The MCP library would work for seconds on requests
-//! whose answers have no reader any more.
+//! Detects that the client has disconnected. Without this, the MCP library would work for seconds
+//! on requests whose answers nobody reads any more.
 
 use std::{
     io,

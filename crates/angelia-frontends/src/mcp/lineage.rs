@@ -1,6 +1,6 @@
-//! Finds the session that delegated to another. A turn that an agent delegated is recorded with
-//! that agent's session as its caller; from this follow the nesting depth of a session, and the
-//! sessions that an agent may see.
+//! Finds the session that delegated to another. A delegated turn is recorded with the delegating
+//! agent's session as its caller. The nesting depth of a session, and the sessions that an agent
+//! may see, follow from this.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub const MAX_DELEGATION_DEPTH: usize = 3;
 /// The prefix of the delegating session's id in a turn's `caller`.
 const CALLER_PREFIX: &str = "session:";
 
-/// The number of the newest turns that are searched for a running one.
+/// How many of the newest turns are searched for a running one.
 const MAX_SCANNED_TURNS: usize = 64;
 
 /// Returns the `caller` of a turn that this session delegated.
@@ -29,7 +29,7 @@ pub(crate) fn delegating_session(caller: &str) -> Option<SessionId> {
     caller.strip_prefix(CALLER_PREFIX)?.parse().ok()
 }
 
-/// Returns the running turn of a session, else its latest one.
+/// Returns the running turn of a session, or else its latest one.
 pub async fn current_turn(
     store: &dyn Store,
     session: SessionId,
@@ -37,7 +37,7 @@ pub async fn current_turn(
     Ok(find_current(store.turns(Some(session), Page::first(MAX_SCANNED_TURNS)).await?))
 }
 
-/// Returns the account that pays for the work that this session hands on now.
+/// Returns the account that pays for the work that this session delegates now.
 pub(crate) async fn account_of_session(
     engine: &Engine,
     session: SessionId,
@@ -46,14 +46,14 @@ pub(crate) async fn account_of_session(
     Ok(account(find_current(turns).as_ref()))
 }
 
-/// Returns the account that pays for the work that a turn hands on: the account that pays for the
-/// turn itself.
+/// Returns the account that pays for the work that a turn delegates: the one that pays for the turn
+/// itself.
 pub fn account(turn: Option<&TurnRecord>) -> Arc<str> {
     let account = turn.and_then(|turn| turn.options.account());
     account.cloned().unwrap_or_else(|| OWNER_ACCOUNT.into())
 }
 
-/// Returns the running one of a session's newest turns, else the latest.
+/// Returns the running turn among a session's newest ones, or else the latest.
 fn find_current(turns: Vec<TurnRecord>) -> Option<TurnRecord> {
     let is_running = |turn: &TurnRecord| {
         !matches!(
@@ -74,7 +74,7 @@ async fn parent_session(
     Ok(turn.and_then(|turn| delegating_session(turn.options.caller.as_deref()?)))
 }
 
-/// Returns the number of agents between this session and a person or program; at most one more than
+/// Returns the number of agents between this session and a person or program, at most one more than
 /// [`MAX_DELEGATION_DEPTH`].
 pub async fn delegation_depth(store: &dyn Store, session: SessionId) -> Result<usize, StoreError> {
     let (mut at, mut depth) = (session, 0);

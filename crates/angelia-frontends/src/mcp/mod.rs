@@ -1,11 +1,11 @@
 //! Angelia's tools for MCP clients: delegate work to another profile, read sessions and approvals,
 //! use the bus. No tool here touches a file or runs a command.
 //!
-//! - [`ToolBackend`]: the operations that the tools need from the program around them.
+//! - [`ToolBackend`]: the operations that the tools need from the surrounding program.
 //! - `tools`: the tool definitions; [`arguments`]: their arguments.
 //! - `server`: the protocol; `eof`: detects that the client has disconnected.
 //! - `records`: sessions and approvals for the tools; [`lineage`]: the delegations between
-//!   sessions, from which follow the sessions that an agent may see and its nesting depth.
+//!   sessions, which determine the sessions that an agent may see and its nesting depth.
 
 pub mod arguments;
 mod backend;

@@ -1,4 +1,4 @@
-//! Sessions and approvals for the tools: a page at a time, and never more than a model can read.
+//! Sessions and approvals for the tools: one page at a time, and never more than a model can read.
 
 use angelia_core::{
     model::{ApprovalRecord, SessionId, SessionSummary, TurnId, TurnRecord},
@@ -24,9 +24,9 @@ const MAX_LISTED_TEXT_BYTES: usize = 2_000;
 /// The limit on one page of the requested answer, in bytes.
 const ANSWER_PAGE_BYTES: usize = 20_000;
 
-/// The number of records that are read at once in the search for those that the caller may see.
+/// How many records are read at once in search of those that the caller may see.
 const SCAN_BATCH: usize = 100;
-/// The number of such batches that are read for one page.
+/// How many such batches are read for one page.
 const MAX_SCAN_BATCHES: usize = 10;
 
 impl VisibleRecords {
@@ -68,7 +68,7 @@ impl VisibleRecords {
                 if found.len() == limit {
                     return Ok((found, page.before.map(|id| id.to_string())));
                 }
-                // Also for records that the caller may not see, so that the next page starts after
+                // Include records that the caller may not see, so that the next page starts after
                 // them.
                 page.before = Some(one.id());
                 if self.can_see(one.session()).await? {
@@ -180,7 +180,7 @@ fn parse_cursor(before: Option<&str>) -> Result<Option<Uuid>, ToolCallError> {
     before.map(str::parse).transpose().map_err(wrong)
 }
 
-/// Returns a turn with the fields of lists.
+/// Returns a turn with the fields that lists show.
 fn turn_summary(turn: &TurnRecord) -> Value {
     let turn = resources::TurnResource::from(turn);
     let input: Vec<String> = turn

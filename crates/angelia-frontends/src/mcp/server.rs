@@ -29,11 +29,11 @@ use super::{
 const INSTRUCTIONS: &str = "Angelia drives coding agents on this machine. `delegate` hands a task \
      to another of them; the rest shows what they did and sends messages on their bus.";
 
-/// The number of progress reports of a running turn that may wait for the client.
+/// How many progress reports of a running turn may wait for the client.
 const MAX_QUEUED_PROGRESS: usize = 16;
 
 /// Serves one client until it disconnects or `ended` is cancelled. When the client disconnects,
-/// `ended` is cancelled at once, and its open requests are abandoned.
+/// `ended` is cancelled immediately, and its open requests are abandoned.
 pub async fn serve(
     desk: Arc<dyn ToolBackend>,
     version: &str,
@@ -171,7 +171,7 @@ impl Server {
                 Some(what) = said.recv() => teller.notify(what).await,
             }
         };
-        // Progress that is still queued is sent before the answer.
+        // Send queued progress before the answer.
         while let Ok(what) = said.try_recv() {
             teller.notify(what).await;
         }
@@ -207,7 +207,7 @@ fn json_result(value: &Value) -> CallToolResult {
     text_result(tools::json_text(value))
 }
 
-/// Returns the answer, and a note with the session and turn, with which the caller can continue.
+/// Returns the answer, and a note with the session and turn that the caller can continue with.
 fn delegate_result(answer: DelegateResult) -> CallToolResult {
     let note = format!("[session {}, turn {}: {}]", answer.session, answer.turn, answer.status);
     match answer.failure {

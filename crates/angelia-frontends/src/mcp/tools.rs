@@ -17,7 +17,7 @@ pub(super) const BUS_SEND: &str = "bus_send";
 pub(super) const BUS_STATUS: &str = "bus_status";
 pub(super) const BUS_INFO: &str = "bus_info";
 
-/// Returns all tools. The result depends on the profile alone, not on the running turns, because
+/// Returns all tools. The result depends only on the profile, not on the running turns, because
 /// providers cache the tool definitions as part of the prompt.
 pub(super) fn all_tools(delegates: &[DelegateProfile]) -> Vec<Tool> {
     vec![

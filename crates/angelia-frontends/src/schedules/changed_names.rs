@@ -1,9 +1,9 @@
-//! The names of changed files in a prompt. Every user who can create a file chooses its name, so a
-//! name is data: a quoted string in a marked block that no name can end.
+//! The names of changed files in a prompt. Any user who can create a file chooses its name, so a
+//! name is untrusted data: it becomes a quoted string in a marked block that no name can end.
 
 use std::{fmt::Write as _, path::PathBuf};
 
-/// More names than this are only counted.
+/// The limit on listed names. Further ones are only counted.
 const MAX_NAMES: usize = 50;
 
 /// Returns the prompt, followed by the names of the files that have changed.

@@ -1,5 +1,5 @@
-//! Claims occurrences that are due because files have changed. Files are polled;
-//! `docs/design/0028-schedules.md` gives the reason.
+//! Claims occurrences that are due because files have changed. Polls the files, for the reason that
+//! `docs/design/0028-schedules.md` gives.
 
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
@@ -17,14 +17,14 @@ use super::{
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Polling takes at most one part in this many of the time.
+/// Polling takes at most 1/`MAX_SHARE` of the time.
 const MAX_SHARE: u32 = 50;
 
 #[derive(Default)]
 struct WatchedSchedule {
-    /// `None`: the files could not be read yet.
+    /// `None` until the files could be read for the first time.
     files: Option<WatchedFiles>,
-    /// The schedule's turn was running when the files were read last.
+    /// Whether the schedule's turn was running at the last check.
     was_running: bool,
     /// The error of the last read.
     error: Option<String>,
@@ -46,7 +46,7 @@ impl Scheduler {
             if all.is_empty() {
                 tokio::select! {
                     () = sleep(MAX_SLEEP) => {}
-                    // Fails only if the engine is gone, and this has one.
+                    // This fails only if the engine is gone, but we hold one.
                     _changed = changes.changed() => {}
                 }
                 continue;
@@ -60,7 +60,7 @@ impl Scheduler {
         }
     }
 
-    /// Checks the files of one schedule, and begins its turn if they have changed.
+    /// Checks the files of one schedule, and starts its turn if they have changed.
     async fn look(&self, summary: ScheduleSummary, entry: &mut WatchedSchedule) {
         let ScheduleSummary { record, last } = summary;
         let Trigger::Watch(path) = &record.trigger else { return };
@@ -77,8 +77,7 @@ impl Scheduler {
         entry.error = None;
         let now = self.parts.engine.now();
         let is_running = last.as_ref().is_some_and(Occurrence::is_open);
-        // Files that were written between the last check and the end of the turn are the turn's
-        // own, too.
+        // Files written between the last check and the end of the turn are also the turn's own.
         let is_own = is_running || entry.was_running;
         entry.was_running = is_running;
         let changed = match &mut entry.files {
@@ -105,7 +104,7 @@ impl Scheduler {
         };
         match self.parts.engine.advance_schedule(claim).await {
             Ok(true) => {
-                // Set until the next check shows that it runs.
+                // Set until the next check shows that the turn runs.
                 entry.was_running = true;
                 let prompt = prompt_with_names(&record.prompt, &names);
                 self.spawn_run(record, occurrence, |run| run.start(prompt));

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! - [`Scheduler`]: claims occurrences that are due by time, and resumes those that a killed
-//!   process left.
+//!   process left open.
 //! - `file_loop`: claims occurrences that are due by changed files.
-//! - `occurrence_run`: runs the turn of a claimed occurrence, and records its end.
+//! - `occurrence_run`: runs the turn of a claimed occurrence and records its end.
 //! - [`ResultDelivery`]: sends the result; `check_result_target` checks whether one could be sent.
 //! - `changed_names`: lists the changed files for the agent. Pure.
 

@@ -22,14 +22,14 @@ use crate::unattended_turn::{StartError, result_text, wait_for_outcome};
 const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15)];
 
-/// The pause before another attempt to write to the store.
+/// The pause before the next attempt to write to the store.
 const WRITE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// The time for which the turn of an occurrence is found by its key. The occurrence itself is
-/// claimed for good.
+/// How long the turn of an occurrence can be found by its key. The claim of the occurrence itself
+/// never expires.
 const KEY_LIFETIME: Duration = Duration::from_hours(30 * 24);
 
-/// The note on an occurrence whose process was killed between its claim and its turn.
+/// The note on an occurrence whose process was killed between the claim and the turn.
 const KILLED_NOTE: &str = "angelia was killed before the turn began; no agent got it";
 
 pub(super) struct OccurrenceRun {
@@ -41,7 +41,7 @@ pub(super) struct OccurrenceRun {
 }
 
 impl OccurrenceRun {
-    /// Begins the turn, and follows it to its end.
+    /// Starts the turn and follows it to its end.
     pub(super) async fn start(mut self, prompt: String) {
         match self.submit_with_retries(&prompt).await {
             Ok(Some(submitted)) => {
@@ -50,7 +50,7 @@ impl OccurrenceRun {
                 self.record().await;
                 self.follow(submitted.watch).await;
             }
-            // The next process finds the claim without a turn.
+            // The next process will find the claim without a turn.
             Ok(None) => {}
             Err(error) => {
                 let note = format!("the turn could not begin: {error}");
@@ -61,7 +61,7 @@ impl OccurrenceRun {
         }
     }
 
-    /// Continues an occurrence of a process that is gone. Its turn is never submitted again.
+    /// Continues an occurrence of an earlier process. Never submits its turn again.
     pub(super) async fn resume(mut self) {
         let turn = match self.occurrence.turn {
             Some(turn) => Some(turn),
@@ -93,7 +93,7 @@ impl OccurrenceRun {
         self.follow(watch).await;
     }
 
-    /// Returns `None` if this process ends before the turn begins.
+    /// Submits the turn. Returns `None` if this process ends before the turn begins.
     async fn submit_with_retries(&self, prompt: &str) -> Result<Option<SubmittedTurn>, StartError> {
         let mut pauses = RETRY_DELAYS.iter();
         loop {
@@ -182,8 +182,8 @@ impl OccurrenceRun {
         }
     }
 
-    /// Sends the result, and records the end. The result is safe before the end is recorded: a
-    /// process that is killed in between leaves it to the next one.
+    /// Sends the result, then records the end. The result is stored before the end is recorded, so
+    /// if this process is killed in between, the next one continues.
     async fn end(mut self, status: OccurrenceStatus, note: Option<String>, text: String) {
         let results = &self.parts.results;
         let now = self.parts.engine.now();
@@ -219,7 +219,7 @@ impl OccurrenceRun {
         });
     }
 
-    /// Writes the occurrence, and tries again for as long as the store cannot be written.
+    /// Writes the occurrence, and retries until the store accepts it.
     async fn record(&self) {
         let (id, engine) = (self.schedule.id, &self.parts.engine);
         while let Err(error) = engine.put_occurrence(id, self.occurrence.clone()).await {

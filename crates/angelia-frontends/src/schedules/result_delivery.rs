@@ -1,5 +1,5 @@
-//! Sends the result of an occurrence to a channel or to an endpoint of the bus, and checks whether
-//! a result could be sent.
+//! Sends the result of an occurrence to a channel or a bus endpoint, and checks whether a result
+//! could be sent.
 
 use std::{fmt, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone)]
 pub struct ResultDelivery {
     pub delivery_queue: DeliveryQueue,
-    /// `None`: this daemon has no bus.
+    /// `None` if this daemon has no bus.
     pub bus: Option<Arc<dyn Bus>>,
     /// The endpoint that appears as the sender of messages.
     pub from: EndpointName,
@@ -31,8 +31,8 @@ enum ResultTarget {
 }
 
 impl ResultTarget {
-    /// Resolves `to`: a channel that is set up, else an endpoint. The name of an endpoint has no
-    /// `:` here, so that a channel that is not set up is not taken for one.
+    /// Resolves `to`: a configured channel, else an endpoint. Endpoint names cannot contain `:`
+    /// here, so that a channel that is not configured is not mistaken for one.
     fn find(to: &str, delivery_queue: &DeliveryQueue) -> Result<Self, String> {
         match delivery_queue.check_channel(to) {
             Ok(()) => Ok(Self::Channel),
@@ -46,8 +46,8 @@ impl ResultTarget {
     }
 }
 
-/// Checks that a result can be sent there. An endpoint that was never used is fine, because the bus
-/// keeps the message.
+/// Checks that a result can be sent to `to`. An unused endpoint is fine, because the bus keeps the
+/// message.
 pub(crate) fn check_result_target(
     to: &str,
     delivery_queue: &DeliveryQueue,
@@ -61,7 +61,7 @@ pub(crate) fn check_result_target(
 
 const NO_BUS: &str = "this daemon has no bus";
 
-/// A result that will arrive, or be given up, without further help.
+/// A result that needs no further help to be delivered or given up.
 #[derive(Debug)]
 pub(crate) enum SentResult {
     Nowhere,
@@ -71,8 +71,8 @@ pub(crate) enum SentResult {
 }
 
 impl ResultDelivery {
-    /// Hands a result over. From then on it survives the death of this process; handing the same one
-    /// over again sends nothing twice.
+    /// Hands a result over. From then on it survives the death of this process. Handing over the
+    /// same result again does not send it twice.
     pub(super) async fn send(
         &self,
         schedule: &ScheduleRecord,

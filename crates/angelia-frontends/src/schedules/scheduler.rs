@@ -1,4 +1,4 @@
-//! Claims occurrences that are due by time, and resumes those that a killed process left.
+//! Claims occurrences that are due by time, and resumes those that a killed process left open.
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration};
 
@@ -14,13 +14,13 @@ use tokio::time::sleep;
 
 use super::{occurrence_run::OccurrenceRun, result_delivery::ResultDelivery};
 
-/// The longest sleep: the wall clock may be set, or go on while the machine sleeps.
+/// The longest sleep. The wall clock may be changed, or advance while the machine sleeps.
 pub(super) const MAX_SLEEP: Duration = Duration::from_secs(30);
 
-/// The shortest sleep, after another writer was faster.
+/// The shortest sleep, used after another writer was faster.
 const MIN_SLEEP: Duration = Duration::from_millis(5);
 
-/// The interval at which the end of a drain is checked.
+/// How often to check for the end of a drain.
 const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub struct SchedulerParts {
@@ -38,11 +38,11 @@ pub struct Scheduler {
     pub(super) running: RunningOccurrences,
 }
 
-/// The occurrences that this process works on, by schedule and time.
+/// The occurrences that this process is working on, by schedule and time.
 pub(super) type RunningOccurrences = Arc<Mutex<HashSet<(ScheduleId, Timestamp)>>>;
 
 impl Scheduler {
-    /// Starts the scheduler. The lost turns of earlier processes must have been closed before.
+    /// Starts the scheduler. The caller must have closed the lost turns of earlier processes.
     pub fn spawn(parts: SchedulerParts) {
         let tasks = parts.tasks.clone();
         let scheduler = Self { parts: Arc::new(parts), running: RunningOccurrences::default() };
@@ -53,7 +53,7 @@ impl Scheduler {
 
     /// Reads the schedules that `is_mine` selects, and resumes their open occurrences that no task
     /// works on: an earlier process was killed, or the store's answer to the claim was lost. Only
-    /// the caller begins occurrences of these schedules.
+    /// the caller starts occurrences of these schedules.
     pub(super) async fn read_schedules(
         &self,
         is_mine: impl Fn(&Trigger) -> bool,
@@ -86,7 +86,7 @@ impl Scheduler {
             };
             tokio::select! {
                 () = sleep(pause) => {}
-                // Fails only if the engine is gone, and this has one.
+                // This fails only if the engine is gone, but we hold one.
                 _changed = changes.changed() => {}
             }
         }
@@ -151,7 +151,7 @@ impl Scheduler {
         }
     }
 
-    /// Works on a claimed occurrence in a task of its own.
+    /// Works on a claimed occurrence in a separate task.
     pub(super) fn spawn_run<F>(
         &self,
         schedule: ScheduleRecord,

@@ -1,5 +1,5 @@
 //! Failed `accept` calls. When file descriptors have run out, every attempt fails until some are
-//! free, which must not fill the log.
+//! free again. This must not fill the log.
 
 use std::{io, time::Duration};
 
@@ -11,7 +11,8 @@ const RETRY_DELAY: Duration = Duration::from_millis(100);
 /// The shortest time between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Waits after each failure, and warns about the first one and then about all of a minute.
+/// Waits after each failure. Warns about the first one, then about all failures of a minute
+/// together.
 #[derive(Debug, Default)]
 pub(crate) struct AcceptErrors {
     last_warning: Option<Instant>,
@@ -26,7 +27,7 @@ impl AcceptErrors {
         tokio::time::sleep(RETRY_DELAY).await;
     }
 
-    /// Returns the failures to report now, if it is time for a warning.
+    /// Returns the number of failures to report, if a warning is due.
     fn count_failure(&mut self, now: Instant) -> Option<usize> {
         self.unreported += 1;
         if self.last_warning.is_some_and(|last| now < last + WARNING_INTERVAL) {

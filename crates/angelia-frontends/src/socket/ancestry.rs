@@ -1,8 +1,8 @@
-//! Looks for the marks of agents in a process and all of its ancestors.
+//! Searches a process and all its ancestors for the marks of agents.
 //!
 //! Every process that an agent starts inherits our mark in its environment. A process that has
 //! dropped the mark still has ancestors that carry it, so every mark on the way counts. A process
-//! that is orphaned on purpose after it has dropped the mark is not found (SECURITY.md).
+//! that drops the mark and is then orphaned on purpose is not found (SECURITY.md).
 
 use super::LocalCaller;
 
@@ -12,8 +12,8 @@ const MARK_VARIABLE: &str = "ANGELIA_AGENT";
 /// The value that replaces the mark in a daemon that an agent started.
 const RELEASED_MARK: &[u8] = b"released";
 
-/// The prefix of the last part of the mark of a hook or of a rule's command. They are the owner's
-/// own programs; their mark only serves to end them.
+/// The prefix of the last part of the mark of a hook or of a rule's command. These are the owner's
+/// own programs, and their mark only serves to end them.
 const COMMAND_PREFIX: &[u8] = b"command-";
 
 /// Identifies the process that has this pid now.
@@ -61,13 +61,13 @@ mod system {
 
     use super::{LocalCaller, find_mark};
 
-    /// More than any chain of shells and tools. A longer one is not identified.
+    /// More than any real chain of shells and tools. A longer chain is not identified.
     const MAX_ANCESTORS: usize = 256;
 
-    /// The number of attempts when a process on the way exits during the search.
+    /// How often we try when a process on the way exits during the search.
     const MAX_ATTEMPTS: usize = 5;
 
-    /// A process on the way has exited, so the data that was read is inconsistent.
+    /// A process on the way has exited, so the data read so far is inconsistent.
     struct Changed;
 
     pub(super) fn caller_of(pid: u32) -> LocalCaller {
@@ -87,7 +87,7 @@ mod system {
         let mut child = pid;
         for _ in 0..MAX_ANCESTORS {
             let parent = parent(child).ok_or(Changed)?;
-            // The ancestors of this process have started it, not the caller.
+            // Stop at this process: its own ancestors started it, not the caller.
             if parent <= 1 || parent == std::process::id() {
                 return Ok(if marks.is_empty() {
                     LocalCaller::Owner
@@ -96,15 +96,15 @@ mod system {
                 });
             }
             let environ = read_environ(parent);
-            // Otherwise the parent has exited, and its pid may belong to another process.
+            // If this changed, the parent has exited, and its pid may belong to another process.
             if self::parent(child) != Some(parent) {
                 return Err(Changed);
             }
             match environ {
                 Ok(environ) => marks.extend(find_mark(&environ)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(Changed),
-                // Ancestors of other users (a login daemon, sudo) are hidden from us, and are no
-                // agents; an agent above them is found all the same.
+                // Ancestors of other users (a login daemon, sudo) are hidden from us and are not
+                // agents; an agent above them is still found.
                 Err(_hidden) => {}
             }
             child = parent;
@@ -116,8 +116,8 @@ mod system {
         read_file(&format!("/proc/{pid}/environ"))
     }
 
-    /// Reads a file whose size the kernel does not tell in advance. `fs::read` would begin with a
-    /// few bytes, and so take many reads for every process on the way.
+    /// Reads a file whose size the kernel does not report. `fs::read` would begin with a few bytes,
+    /// and need many reads for every process on the way.
     fn read_file(path: &str) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(8192);
         File::open(path)?.read_to_end(&mut bytes)?;
@@ -125,7 +125,7 @@ mod system {
     }
 
     /// Returns the parent's pid, the fourth field of `stat`. The second field is a name in
-    /// parentheses that may contain anything, so the fields are counted after the last parenthesis.
+    /// parentheses that may contain anything, so fields are counted after the last parenthesis.
     fn parent(pid: u32) -> Option<u32> {
         let stat = read_file(&format!("/proc/{pid}/stat")).ok()?;
         let name_end = stat.iter().rposition(|byte| *byte == b')')?;
@@ -136,7 +136,7 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    //! On other systems a process cannot read another's environment; the documentation says so.
+    //! On other systems, a process cannot read another one's environment, as documented.
 
     use super::LocalCaller;
 

@@ -7,20 +7,20 @@ use super::ancestry;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalCaller {
-    /// A process of the owner that no agent has started.
+    /// A process of the owner that no agent started.
     Owner,
-    /// A process with the marks of agents on itself or its ancestors, the nearest first.
+    /// A process with marks of agents on itself or its ancestors, nearest first.
     Agent(Arc<[String]>),
-    /// A process of this machine that has exited, or hides from us. It has the rights of an agent
-    /// without a session.
+    /// A process on this machine that has exited or is hidden from us. It has the rights of an
+    /// agent without a session.
     Unidentified,
-    /// A process of another machine or another user. Only its token identifies it.
+    /// A process on another machine or of another user. Only its token identifies it.
     Remote,
 }
 
 impl LocalCaller {
-    /// Identifies this process. `own_mark` is its own variable, the only evidence on systems that
-    /// do not show the environments of processes.
+    /// Identifies this process. `own_mark` is its own variable, which is the only evidence on
+    /// systems that do not show the environments of processes.
     pub fn this_process(own_mark: Option<&str>) -> Self {
         ancestry::caller_of_this_process(own_mark)
     }

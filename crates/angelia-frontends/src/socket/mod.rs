@@ -1,11 +1,11 @@
 //! Shared code of the listeners: identifies the process at the other end of a local connection, and
-//! handles failures to accept one.
+//! handles failed `accept` calls.
 //!
-//! - [`LocalCaller`]: the answer: the owner, an agent, or neither.
-//! - `ancestry`: looks for the marks of agents in a process and its ancestors.
+//! - [`LocalCaller`]: the result: the owner, an agent, or neither.
+//! - `ancestry`: searches a process and its ancestors for the marks of agents.
 //! - [`Peer`]: the process at the other end of a Unix socket; [`TcpPeer`]: of a TCP connection.
 //! - [`AgentSessions`]: finds the session that an agent's mark belongs to.
-//! - `accept_errors`: failures to accept a connection.
+//! - `accept_errors`: failed `accept` calls.
 
 mod accept_errors;
 mod agent_sessions;

@@ -16,8 +16,8 @@ pub struct Peer {
 #[derive(Debug)]
 struct PeerProcess {
     pid: Option<u32>,
-    /// Tells whether the pid still belongs to the process that connected; `None` on systems
-    /// without pidfds.
+    /// Tells whether the pid still belongs to the process that connected. `None` on systems without
+    /// pidfds.
     handle: Option<OwnedFd>,
     caller: OnceCell<LocalCaller>,
 }
@@ -40,12 +40,12 @@ impl Peer {
         Self { uid, process: Arc::new(process) }
     }
 
-    /// Returns whether the process has the same user as ours.
+    /// Returns whether the process runs as the same user as ours.
     pub fn is_owner(&self) -> bool {
         self.uid == rustix::process::geteuid().as_raw()
     }
 
-    /// Identifies the process, once for each connection.
+    /// Identifies the process, once per connection.
     pub async fn caller(&self) -> LocalCaller {
         let identify = || async {
             let process = Arc::clone(&self.process);
@@ -70,7 +70,7 @@ impl PeerProcess {
     }
 }
 
-/// The process has exited between its `connect` and our `accept`.
+/// The process exited between its `connect` and our `accept`.
 struct Exited;
 
 #[cfg(target_os = "linux")]
@@ -90,7 +90,7 @@ fn process_handle(_pid: u32) -> Result<Option<OwnedFd>, Exited> {
     Ok(None)
 }
 
-/// A pidfd becomes readable when its process has exited.
+/// Returns whether the process has exited, which makes its pidfd readable.
 fn has_exited(handle: &OwnedFd) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut fds = [PollFd::new(handle, PollFlags::IN)];

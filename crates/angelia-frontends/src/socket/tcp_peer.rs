@@ -1,4 +1,4 @@
-//! The process at the other end of a TCP connection. TCP carries no credentials, so a process of
+//! The process at the other end of a TCP connection. TCP carries no credentials, so a process on
 //! this machine is found by its socket.
 
 use std::{net::SocketAddr, sync::Arc};
@@ -7,7 +7,7 @@ use tokio::{net::TcpStream, sync::OnceCell};
 
 use super::LocalCaller;
 
-/// The two ends of a TCP connection, and the process at the other one.
+/// The two addresses of a TCP connection, and the process at the other end.
 #[derive(Clone, Debug)]
 pub struct TcpPeer {
     /// Our address.
@@ -22,12 +22,12 @@ impl TcpPeer {
         Ok(Self { local, remote, caller: Arc::default() })
     }
 
-    /// Returns a peer that has been identified already.
+    /// Returns an already identified peer.
     pub fn identified(local: SocketAddr, caller: LocalCaller) -> Self {
         Self { local, remote: local, caller: Arc::new(OnceCell::new_with(Some(caller))) }
     }
 
-    /// Identifies the process, once for each connection.
+    /// Identifies the process, once per connection.
     pub async fn caller(&self) -> LocalCaller {
         let (local, remote) = (self.local, self.remote);
         let identify = || async move {
@@ -40,7 +40,8 @@ impl TcpPeer {
 
 fn identify(local: SocketAddr, remote: SocketAddr) -> LocalCaller {
     let (ours, theirs) = (local.ip().to_canonical(), remote.ip().to_canonical());
-    // A connection from this machine to itself has a loopback address or its own on both ends.
+    // A connection from this machine to itself has a loopback address, or the same address on both
+    // ends.
     if !theirs.is_loopback() && ours != theirs {
         return LocalCaller::Remote;
     }
@@ -67,7 +68,7 @@ mod system {
             Err(_not_shown) => return LocalCaller::Remote,
         };
         let user = rustix::process::geteuid().as_raw();
-        // A socket without an inode is closed: its process does not wait for an answer.
+        // A socket without an inode is closed: its process is not waiting for an answer.
         if socket.inode == 0 {
             return LocalCaller::Unidentified;
         }
@@ -75,7 +76,7 @@ mod system {
             return LocalCaller::Remote;
         }
         let mut callers = holders(socket.inode, user).map(ancestry::caller_of);
-        // The owner's process counts only if no agent's process holds the socket too.
+        // The owner's process counts only if no agent's process also holds the socket.
         let first = callers.next().unwrap_or(LocalCaller::Unidentified);
         callers.fold(first, |found, caller| match found {
             LocalCaller::Owner => caller,

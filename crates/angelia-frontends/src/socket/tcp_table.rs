@@ -9,7 +9,7 @@ use std::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TcpSocket {
     pub(super) uid: u32,
-    /// 0: no process holds the socket any more.
+    /// 0 if no process holds the socket any more.
     pub(super) inode: u64,
 }
 
@@ -21,7 +21,7 @@ pub(super) fn find_socket(own: SocketAddr, other: SocketAddr) -> io::Result<Opti
     if let Some(found) = find_row(&rows, own, other) {
         return Ok(Some(found));
     }
-    // Absent where IPv6 is off. A socket of IPv6 can have addresses of IPv4.
+    // Absent if IPv6 is off. An IPv6 socket can have IPv4 addresses.
     let rows = fs::read_to_string("/proc/net/tcp6").unwrap_or_default();
     Ok(find_row(&rows, own, other))
 }
@@ -36,14 +36,14 @@ fn find_row(rows: &str, own: SocketAddr, other: SocketAddr) -> Option<TcpSocket>
         if !same(parse_address(local)?, own) || !same(parse_address(remote)?, other) {
             return None;
         }
-        // State, queues, timer and retransmissions come before the user.
+        // The state, queues, timer and retransmissions come before the user.
         let uid = fields.nth(4)?.parse().ok()?;
         let inode = fields.nth(1)?.parse().ok()?;
         Some(TcpSocket { uid, inode })
     })
 }
 
-/// Parses `0100007F:1F90`: words of four bytes in the machine's own order, then the port.
+/// Parses `0100007F:1F90`: four-byte words in native byte order, then the port.
 fn parse_address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;

@@ -1,5 +1,5 @@
-//! Reads lines from stdin. A pipe is read asynchronously. Any other stream is read by a thread,
-//! because making it non-blocking would affect other processes that share it.
+//! Reads lines from stdin. A pipe is read asynchronously. A thread reads any other stream, because
+//! making it non-blocking would affect other processes that share it.
 
 use std::{
     fs::File,
@@ -14,7 +14,7 @@ use tokio::{io::AsyncReadExt as _, net::unix::pipe, sync::mpsc};
 
 use super::nonblocking::StreamKind;
 
-/// Limits the lines that wait for us. Few, because a fast host can wait in its own pipe.
+/// The limit on lines that wait for us. It is low, because a fast host can wait in its own pipe.
 const MAX_QUEUED_LINES: usize = 4;
 
 /// The size of one read.
@@ -25,7 +25,7 @@ const READ_BYTES: usize = 64 * 1024;
 pub enum InputLine {
     /// Without its line ending; never empty.
     Whole(Vec<u8>),
-    /// The line was over the limit and was skipped.
+    /// The line exceeded the limit and was skipped.
     TooLong { bytes: usize, head: Vec<u8> },
     /// The stream ended in the middle of the line.
     Partial(Vec<u8>),
@@ -57,7 +57,7 @@ struct PipeReader {
     lines: LineReader,
 }
 
-/// The bytes that have been read and not returned as lines.
+/// The bytes that were read but not returned as lines yet.
 #[derive(Debug)]
 struct LineReader {
     framer: Framer,
@@ -82,7 +82,7 @@ impl StdioInput {
         Ok(Self(InputSource::Thread(lines)))
     }
 
-    /// Returns the next line. `None`: the stream has ended. Cancel-safe.
+    /// Returns the next line, or `None` once the stream has ended. Cancel safe.
     pub async fn next(&mut self) -> Option<InputLine> {
         match &mut self.0 {
             InputSource::Pipe(pipe) => pipe.next().await,

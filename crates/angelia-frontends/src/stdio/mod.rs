@@ -5,8 +5,8 @@
 //! cannot be cancelled, and a blocking write must not hold up anything else.
 //!
 //! - [`StdioInput`]: reads lines of limited length.
-//! - [`StdioOutput`]: writes lines. A limited number of bytes may wait for the host; then senders
-//!   wait. The engine never waits: a viewer that is behind catches up from the log.
+//! - [`StdioOutput`]: writes lines. A limited number of bytes may wait for the host; beyond that,
+//!   senders wait. The engine never waits: a viewer that falls behind catches up from the log.
 
 mod input;
 mod nonblocking;

@@ -1,6 +1,6 @@
 //! Writes to pipes and sockets without blocking.
 //!
-//! The descriptors stay in blocking mode: `O_NONBLOCK` would affect every process that has
+//! The descriptors stay in blocking mode, because `O_NONBLOCK` would affect every process that
 //! inherited them.
 
 use std::os::fd::BorrowedFd;
@@ -11,10 +11,10 @@ use rustix::{
     net::{SendFlags, send},
 };
 
-/// A pipe that polls as writable takes this many bytes (`PIPE_BUF`) without blocking.
+/// A pipe that polls as writable accepts this many bytes (`PIPE_BUF`) without blocking.
 const PIPE_BUF_BYTES: usize = 4096;
 
-/// Larger writes are left to the thread: in such small parts they would need too many calls.
+/// The thread does larger writes: in such small parts, they would need too many calls.
 const MAX_DIRECT_BYTES: usize = 4 * PIPE_BUF_BYTES;
 
 /// A stream that can be written to without blocking.
@@ -25,7 +25,7 @@ pub(super) enum StreamKind {
 }
 
 impl StreamKind {
-    /// `None`: a file or a terminal, which other processes read and write too.
+    /// Returns `None` for a file or a terminal, which other processes read and write too.
     pub(super) fn of(stream: BorrowedFd<'_>) -> Option<Self> {
         match FileType::from_raw_mode(fstat(stream).ok()?.st_mode) {
             FileType::Fifo => Some(Self::Pipe),
@@ -34,8 +34,8 @@ impl StreamKind {
         }
     }
 
-    /// Writes as much as possible without blocking, and returns the number of bytes. Errors are
-    /// ignored: the next write reports them again.
+    /// Writes as much as possible without blocking, and returns the number of bytes. Ignores
+    /// errors, because the next write reports them again.
     pub(super) fn write_now(self, stream: BorrowedFd<'_>, bytes: &[u8]) -> usize {
         match self {
             Self::Pipe if bytes.len() > MAX_DIRECT_BYTES => 0,

@@ -1,5 +1,4 @@
-//! Writes lines to stdout, in order: directly while the host keeps up, by a thread when it does
-//! not.
+//! Writes lines to stdout, in order: directly while the host keeps up, otherwise through a thread.
 
 use std::{
     fs::File,
@@ -18,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::nonblocking::StreamKind;
 
-/// Limits the bytes that wait for a host that does not read.
+/// The limit on bytes that wait for a host that does not read.
 const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Limits the chunks that wait. They are batches of lines, so only tiny ones reach this limit.
+/// The limit on waiting chunks. Chunks are batches of lines, so only tiny ones reach this limit.
 const MAX_QUEUED_CHUNKS: usize = 4096;
 
-/// Limits the answers that wait in addition.
+/// The limit on answers that wait in addition.
 const MAX_QUEUED_ANSWERS: usize = 256;
 
-/// Limits the flush markers that wait in addition.
+/// The limit on flush markers that wait in addition.
 const MAX_QUEUED_MARKERS: usize = 16;
 
 /// The host no longer reads our stdout.
@@ -50,11 +49,11 @@ pub struct StdioOutput {
 #[derive(Debug)]
 struct OutputStream {
     file: File,
-    /// `Some`: the stream can be written to without blocking.
+    /// `Some` if the stream can be written to without blocking.
     kind: Option<StreamKind>,
     /// The number of chunks that the thread has not written yet.
     queued_chunks: AtomicUsize,
-    /// The error for which the stream was given up.
+    /// The error that made us give up on the stream.
     error: Mutex<Option<io::Error>>,
 }
 
@@ -110,7 +109,7 @@ impl StdioOutput {
         self.send_with_permits(&self.byte_permits, size, bytes).await
     }
 
-    /// Sends an answer to the host, in order with everything else, but with permits of its own: a
+    /// Sends an answer to the host, in order with everything else, but with separate permits: a
     /// host that does not read events can still send requests, for example to interrupt.
     pub async fn send_answer(&self, bytes: Vec<u8>) -> Result<(), OutputClosed> {
         self.send_with_permits(&self.answer_permits, 1, bytes).await
@@ -144,7 +143,7 @@ impl StdioOutput {
         bytes.drain(..count);
         self.stream.queued_chunks.fetch_add(1, Ordering::Relaxed);
         let piece = OutputChunk::Bytes { bytes, _permit: room };
-        // The channel is not full: it has a place for every permit, and markers are few.
+        // The channel cannot be full: it has a place for every permit, and markers are few.
         self.chunks.try_send(piece).map_err(|_closed| OutputClosed)
     }
 
@@ -153,12 +152,12 @@ impl StdioOutput {
         self.closed.cancelled().await;
     }
 
-    /// Returns, once, the error for which the stream was given up.
+    /// Returns, once, the error that made us give up on the stream.
     pub fn take_error(&self) -> Option<io::Error> {
         self.stream.error.lock().take()
     }
 
-    /// Waits until everything sent before has been written, at most for `within`.
+    /// Waits until everything sent so far has been written, but at most for `within`.
     pub async fn flush(&self, within: Duration) -> Result<(), OutputClosed> {
         let (mark, reached) = oneshot::channel();
         let written = async {
@@ -171,7 +170,7 @@ impl StdioOutput {
 }
 
 impl OutputStream {
-    /// Writes as much as the stream takes without blocking, if nothing is queued before it.
+    /// Writes as much as the stream accepts without blocking, if nothing is queued before it.
     fn write_now(&self, bytes: &[u8]) -> usize {
         match self.kind {
             // The counter grows only under the lock that our caller holds. `Acquire` pairs with the

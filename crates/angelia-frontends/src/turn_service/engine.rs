@@ -24,8 +24,8 @@ use crate::{
 /// Flags that change the specification of new sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpecOverrides {
-    /// A turn that reaches this many requests to the model, or tool calls where only these can be
-    /// counted, ends as `partial` and is not resumed automatically.
+    /// After this many requests to the model, or tool calls where only these can be counted, a turn
+    /// ends as `partial` and is not resumed automatically.
     pub max_iterations: Option<u32>,
     pub tools: Option<ToolSet>,
     /// Added to the profile's disallowed tools.
@@ -36,7 +36,7 @@ pub struct SpecOverrides {
 }
 
 impl SpecOverrides {
-    /// `executors`: all of them, of which the specification names one.
+    /// Applies the flags to a specification, which names one of the `executors`.
     fn apply(&self, spec: &mut SessionSpec, executors: &[Arc<dyn Executor>]) {
         if let Some(count) = self.max_iterations {
             let executor = executors.iter().find(|one| one.name() == &*spec.executor);
@@ -97,7 +97,7 @@ impl TurnService for EngineTurns {
                     let session = SessionResource::with_older_settings(&session, &*self.profiles);
                     Ok(Some(session.await))
                 }
-                // The session was deleted between the two calls: its name is free again.
+                // The session was deleted between the two calls, so its name is free again.
                 Err(EngineError::NotFound(_)) => Ok(None),
                 Err(error) => Err(error.into()),
             }

@@ -23,17 +23,17 @@ pub enum TurnErrorKind {
     /// Another process holds the session.
     SessionHeld,
     QueueFull,
-    /// The session must be free for this.
+    /// The operation needs a session without a running turn.
     TurnRunning,
     /// The idempotency key was used for another request.
     KeyReused,
     NotRunning,
-    /// The approval is decided already, or its turn is over.
+    /// The approval is already decided, or its turn is over.
     NotPending,
     ShuttingDown,
     /// There is no daemon: the request was not sent.
     Unreachable,
-    /// The daemon has not answered; it may have received the request.
+    /// The daemon did not answer; it may have received the request.
     ConnectionLost,
     /// The daemon's answer cannot be understood.
     BadResponse,

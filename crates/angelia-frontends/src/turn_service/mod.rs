@@ -1,8 +1,8 @@
 //! One interface to the turns of a home, whether they run in this process or in its daemon.
 //!
 //! - [`TurnService`]: finds sessions, submits turns, follows, decides and interrupts them.
-//! - [`EngineTurns`]: implements it on the engine of this process. The client of the daemon is the
-//!   other implementation.
+//! - [`EngineTurns`]: implements it on this process's engine. The daemon's client is the other
+//!   implementation.
 //! - [`TurnServiceError`]: the errors of both.
 
 mod engine;
@@ -28,29 +28,29 @@ use crate::http::{
 pub type ServiceFuture<'a, T> = BoxFuture<'a, Result<T, TurnServiceError>>;
 
 pub trait TurnService: Send + Sync + 'static {
-    /// Whether the owner can decide approvals of these turns, and interrupt the turns, from another
-    /// process.
+    /// Returns whether the owner can decide approvals of these turns, and interrupt the turns, from
+    /// another process.
     fn is_shared(&self) -> bool;
 
     fn session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource>;
 
-    /// Returns the session to which the owner has given this name.
+    /// Returns the session that the owner gave this name.
     fn find_session<'a>(&'a self, name: &'a str) -> ServiceFuture<'a, Option<SessionResource>>;
 
-    /// Creates a session. `at_terminal`: the owner sits at a terminal.
+    /// Creates a session. `at_terminal` tells whether the owner sits at a terminal.
     fn create_session(
         &self,
         new: NewSessionBody,
         at_terminal: bool,
     ) -> ServiceFuture<'_, SessionResource>;
 
-    /// Changes the model of a session from its next turn on: its agent is restarted on the same
+    /// Changes the model of a session from its next turn on. Restarts the agent on the same
     /// conversation.
     fn change_model(&self, id: SessionId, model: Arc<str>) -> ServiceFuture<'_, SessionResource>;
 
     fn fork_session(&self, id: SessionId) -> ServiceFuture<'_, SessionResource>;
 
-    /// Shortens the conversation of a session, in which no turn may run.
+    /// Compacts the conversation of a session. No turn may be running in it.
     fn compact_session(&self, id: SessionId) -> ServiceFuture<'_, CompactionResult>;
 
     fn delete_session(&self, id: SessionId) -> ServiceFuture<'_, ()>;
@@ -75,16 +75,16 @@ pub struct TurnSubmission {
     pub session: SessionId,
     pub body: TurnBody,
     pub origin: TurnOrigin,
-    /// The idempotency key: the turn runs once for each key.
+    /// The idempotency key: the turn runs once per key.
     pub key: Option<String>,
-    /// The turn ends with this process: a daemon interrupts it when the connection is lost.
+    /// Whether the turn ends with this process: a daemon interrupts it when the connection is lost.
     pub hold: bool,
 }
 
-/// A turn that was accepted, and its events from the first one.
+/// An accepted turn, and its events from the first one.
 pub struct AcceptedTurn {
     pub turn: TurnId,
-    /// The turn was submitted before under the same key.
+    /// Whether the turn was submitted before with the same key.
     pub is_repeat: bool,
     pub events: Box<dyn TurnEventSource>,
 }
@@ -100,6 +100,6 @@ impl fmt::Debug for AcceptedTurn {
 
 /// The events of a turn.
 pub trait TurnEventSource: Send {
-    /// Waits for events and returns all that have come; `None` after the last. Cancel safe.
+    /// Waits for events and returns all that have arrived, or `None` after the last. Cancel safe.
     fn next(&mut self) -> ServiceFuture<'_, Option<EventBatch>>;
 }

@@ -145,7 +145,7 @@ async fn where_it_goes_is_known_before_it_is_taken() {
         let courier = stage.queue.clone();
         async move { courier.send("x", channel, "t").await.unwrap_err().to_string() }
     };
-    assert_eq!(refused("carrier:1").await, "there is no platform `carrier`; set up are: chat");
+    assert_eq!(refused("carrier:1").await, "there is no platform `carrier`; configured: chat");
     assert!(refused("no platform").await.contains("is not a channel"));
     assert!(refused("chat:").await.contains("is not a channel"));
     let sending = stage.queue.send("h", "Chat", "t").await.unwrap();

@@ -27,5 +27,5 @@ async fn missing_scopes_and_subscriptions_are_named() {
     // What the app may not ask is said, and is no problem.
     server.remove_scope("application:application:self_manage");
     let findings = adapter(&server).check().await.unwrap();
-    assert!(findings.iter().any(|one| !one.is_problem && one.text.contains("see for yourself")));
+    assert!(findings.iter().any(|one| !one.is_problem && one.text.contains("check yourself")));
 }

@@ -83,7 +83,7 @@ async fn a_wrong_field_is_named_by_its_place() {
         (
             "/api/approvals/00000000-0000-0000-0000-000000000009",
             json!({"verdict": "maybe"}),
-            "verdict: `maybe` is no verdict; use one of once, session, always, deny, stop",
+            "verdict: `maybe` is not a verdict; use one of once, session, always, deny, stop",
         ),
         (
             "/api/approvals/00000000-0000-0000-0000-000000000009",
@@ -135,7 +135,7 @@ async fn what_is_no_character_is_replaced_and_other_near_json_names_its_field() 
     let events = stage.events(turn["id"].as_str().unwrap(), 0).await;
     assert!(events.contains("a\u{fffd}b\u{fffd}c\u{1f600}"), "{events}");
     for (body, why) in [
-        (r#"{"input":NaN}"#, "input: NaN is not a number of JSON"),
+        (r#"{"input":NaN}"#, "input: NaN is not a number in JSON"),
         ("{\"input\":\"a\nb\"}", "input: the control character U+000A"),
         (r#"{"input":"x","max_cost_usd":Infinity}"#, "max_cost_usd: Infinity"),
         (r#"{"input":"x",}"#, "input: there is a comma before `}`"),

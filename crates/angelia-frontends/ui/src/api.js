@@ -1,5 +1,5 @@
-// Requests to `/api` with this browser's token. The token is in `localStorage`, which belongs to this
-// port alone; it is sent only as a header, so no other page can use it.
+// Requests to `/api` with this browser's token. The token is in `localStorage`, which belongs to this port
+// alone. It is sent only as a header, so no other page can use it.
 
 import { signal } from "./view.js";
 
@@ -15,7 +15,7 @@ export function setToken(value) {
   token.value = value;
 }
 
-/** A request that was refused: what failed, and what to do. */
+/** A failed request: what failed, and what to do about it. */
 export class ApiError extends Error {
   /** @param {number} status @param {{kind?: string, message?: string, hint?: string | null}} [detail] */
   constructor(status, detail = {}) {
@@ -27,7 +27,7 @@ export class ApiError extends Error {
 }
 
 /**
- * Sends a request. A token that is not valid any more signs this browser out.
+ * Sends a request. If the token is no longer valid, signs this browser out.
  * @param {string} path
  * @param {RequestInit} [options]
  */
@@ -64,14 +64,14 @@ export async function call(method, path, body) {
   return response.status === 204 ? null : response.json();
 }
 
-/** Writes a query; what is empty is left out. @param {Record<string, string | number | null | undefined>} values */
+/** Builds a query string, without empty values. @param {Record<string, string | number | null | undefined>} values */
 export function query(values) {
   const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const text = given.map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`).join("&");
   return text && `?${text}`;
 }
 
-/** Turns the code in the address into a token. @param {string} code */
+/** Exchanges the code from the address for a token. @param {string} code */
 export async function signIn(code) {
   const login = await call("POST", "/api/login", { code });
   setToken(login.token);

@@ -1,11 +1,11 @@
-// The changes of a turn, from what its agent said that it edits. Pure.
+// Derives the changes of a turn from its agent's tool calls. Pure.
 
 /**
  * @typedef {{kind: "same" | "added" | "removed" | "hunk" | "note", text: string}} DiffLine
  * @typedef {{path: string, lines: DiffLine[], added: number, removed: number, state: "asked" | "running" | "done" | "failed" | "denied"}} FileChange
  */
 
-/** Reads a unified diff. @param {string} text @returns {DiffLine[]} */
+/** Parses a unified diff. @param {string} text @returns {DiffLine[]} */
 export function parseDiff(text) {
   /** @type {DiffLine[]} */
   const lines = [];
@@ -20,7 +20,7 @@ export function parseDiff(text) {
   return lines;
 }
 
-/** The files of a unified diff. @param {string} text @returns {{path: string, lines: DiffLine[]}[]} */
+/** Splits a unified diff by file. @param {string} text @returns {{path: string, lines: DiffLine[]}[]} */
 export function diffFiles(text) {
   const files = [];
   let rest = text;
@@ -50,7 +50,7 @@ export function compareTexts(before, after) {
 
 const MAX_CELLS = 250000;
 
-/** The longest common lines of what differs. @param {string[]} a @param {string[]} b @returns {DiffLine[]} */
+/** Compares the parts that differ, by their longest common subsequence of lines. @param {string[]} a @param {string[]} b @returns {DiffLine[]} */
 function middle(a, b) {
   const removed = (/** @type {string} */ text) => /** @type {DiffLine} */ ({ kind: "removed", text });
   const added = (/** @type {string} */ text) => /** @type {DiffLine} */ ({ kind: "added", text });
@@ -85,7 +85,7 @@ function middle(a, b) {
 /** @param {unknown} value */
 const text = (value) => (typeof value === "string" ? value : "");
 
-/** What a call of a tool would change, as its input says. @param {import("./turn_view.js").ToolPart} tool @returns {{path: string, lines: DiffLine[]}[]} */
+/** Returns what a tool call would change according to its input. @param {import("./turn_view.js").ToolPart} tool @returns {{path: string, lines: DiffLine[]}[]} */
 export function statedChanges(tool) {
   if (tool.diff) {
     const files = diffFiles(tool.diff);
@@ -106,7 +106,7 @@ export function statedChanges(tool) {
   return patch ? diffFiles(patch) : [];
 }
 
-/** All changes of a turn, by file. @param {import("./turn_view.js").Part[]} parts @returns {FileChange[]} */
+/** Returns all changes of a turn, by file. @param {import("./turn_view.js").Part[]} parts @returns {FileChange[]} */
 export function turnChanges(parts) {
   /** @type {Map<string, FileChange>} */
   const files = new Map();
@@ -115,7 +115,7 @@ export function turnChanges(parts) {
     const asked = parts.findLast((one) => one.kind === "approval" && one.toolId === part.id);
     const approval = /** @type {import("./turn_view.js").ApprovalPart | undefined} */ (asked);
     const state = changeState(part, approval);
-    // The diff that the owner was shown says more than the input of the call.
+    // The diff in the approval is more informative than the input of the call.
     for (const { path, lines } of statedChanges({ ...part, diff: part.diff ?? approval?.diff ?? null })) {
       const known = files.get(path);
       const all = known ? [...known.lines, /** @type {DiffLine} */ ({ kind: "hunk", text: "" }), ...lines] : lines;

@@ -1,5 +1,5 @@
-// The change feed: one stream for this tab while it is visible, resumed where it was, and shown as a
-// state. Everything that the page shows is kept up to date by it.
+// The change feed: one stream for this tab while it is visible, resumed where it stopped. It keeps everything
+// that the page shows up to date, and the page shows its state.
 
 import { send, token } from "./api.js";
 import { readEvents } from "./sse.js";
@@ -13,10 +13,10 @@ const MAX_DELAY_MS = 15000;
 /** @type {import("../vendor/signals.js").Signal<"connecting" | "live" | "lost" | "paused">} */
 export const connection = signal("connecting");
 
-/** Whether somebody looks at this tab, or did a moment ago. */
+/** Whether this tab is visible, or was a moment ago. */
 export const isWatched = signal(true);
 
-/** Waits until somebody looks at this tab. @returns {Promise<void>} */
+/** Waits until this tab is visible. @returns {Promise<void>} */
 export function whenWatched() {
   if (isWatched.peek()) return Promise.resolve();
   return new Promise((resolve) => {
@@ -32,7 +32,7 @@ let lastId = "";
 /** @type {AbortController | null} */
 let current = null;
 
-/** Calls `take` with each resource that an event of this name brings. @param {string} name @param {(resource: any) => void} take */
+/** Calls `take` with the resource of each event of this name. @param {string} name @param {(resource: any) => void} take */
 export function onChange(name, take) {
   const known = listeners.get(name) ?? new Set();
   listeners.set(name, known.add(take));
@@ -49,11 +49,11 @@ function tell(name, resource) {
   for (const take of listeners.get(name) ?? []) take(resource);
 }
 
-/** Events that came while something was being read. @type {import("./sse.js").ServerEvent[]} */
+/** Events that arrived during a read. @type {import("./sse.js").ServerEvent[]} */
 let held = [];
 let reads = 0;
 
-/** Reads something that the feed keeps up to date, and puts it where it is shown. What the feed tells meanwhile is told after it: an answer that was written earlier would undo it. @template T @param {() => Promise<T>} read */
+/** Reads something that the feed keeps up to date, and stores it. Events that arrive meanwhile are applied afterwards: otherwise an older response would undo them. @template T @param {() => Promise<T>} read */
 export async function readFollowed(read) {
   reads += 1;
   try {
@@ -79,7 +79,7 @@ function take(events) {
 async function follow(control) {
   let delay = FIRST_DELAY_MS;
   while (!control.signal.aborted) {
-    // A stream that says nothing for so long is dead: the daemon writes a comment every 15 s.
+    // A stream that is silent for this long is dead: the daemon writes a comment every 15 s.
     const attempt = new AbortController();
     const stop = () => attempt.abort();
     control.signal.addEventListener("abort", stop);
@@ -96,7 +96,7 @@ async function follow(control) {
       delay = FIRST_DELAY_MS;
       await readEvents(response, take, alive);
     } catch {
-      // Tried again below; a token that is not valid has signed this browser out.
+      // Retried below. An invalid token has already signed this browser out.
     }
     clearTimeout(timer);
     control.signal.removeEventListener("abort", stop);

@@ -1,9 +1,9 @@
-// How numbers, times and foreign text are shown.
+// Formats numbers, times and untrusted text.
 
 import { language, t } from "./words.js";
 import { signal } from "./view.js";
 
-/** The time, once a second, while the page is visible. */
+/** The current time, updated once a second while the page is visible. */
 export const now = signal(Date.now());
 setInterval(() => {
   if (document.visibilityState === "visible") now.value = Date.now();
@@ -42,13 +42,13 @@ export function percent(part) {
   return part === null || part === undefined || Number.isNaN(part) ? "–" : `${Math.round(part * 100)} %`;
 }
 
-/** The share of a prompt that came from the cache. @param {{input_tokens: number, cache_read_tokens: number, cache_write_tokens: number}} usage */
+/** Returns the share of a prompt that came from the cache. @param {{input_tokens: number, cache_read_tokens: number, cache_write_tokens: number}} usage */
 export function cacheShare(usage) {
   const all = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
   return all ? usage.cache_read_tokens / all : null;
 }
 
-/** A duration such as `1:02:03`. @param {number} ms */
+/** Formats a duration as `1:02:03`. @param {number} ms */
 export function clock(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   const [h, m, s] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
@@ -56,7 +56,7 @@ export function clock(ms) {
   return h ? `${h}:${two(m)}:${two(s)}` : `${two(m)}:${two(s)}`;
 }
 
-/** A duration in words: `2 min`. @param {number} ms */
+/** Formats a duration as `2 min`. @param {number} ms */
 export function span(ms) {
   const seconds = Math.round(Math.abs(ms) / 1000);
   if (seconds < 60) return `${seconds} s`;
@@ -65,13 +65,13 @@ export function span(ms) {
   return `${Math.floor(seconds / 86400)} d`;
 }
 
-/** How long ago a time was; reads the clock, so what shows it is drawn again. @param {string} time */
+/** Returns how long ago a time was. Reads `now`, so whatever shows it is rendered again. @param {string} time */
 export function ago(time) {
   const ms = now.value - Date.parse(time);
   return ms < 5000 ? t("now") : t("ago", span(ms));
 }
 
-/** Today the time, this year the day, else the date. @param {string} time */
+/** Formats a time: today as the time, this year as the day, else as the date. @param {string} time */
 export function moment(time) {
   const at = new Date(time);
   const today = new Date();
@@ -82,16 +82,16 @@ export function moment(time) {
   return new Intl.DateTimeFormat(language.value, options).format(at);
 }
 
-/** The whole time, for a tooltip or a table. @param {string} time */
+/** Formats the date and time, for a tooltip or a table. @param {string} time */
 export function fullTime(time) {
   return new Intl.DateTimeFormat(language.value, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" }).format(new Date(time));
 }
 
 const ESCAPES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
-// Direction marks, joiners, variation selectors, tags, and whatever else has no shape but a meaning.
+// Direction marks, joiners, variation selectors, tags, and other invisible characters with a meaning.
 const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e0fff}]/gu;
 
-/** Removes the colour codes of terminals, and shows every character that a person would not see. @param {string} text */
+/** Removes terminal escape codes, and makes invisible characters visible. @param {string} text */
 export function visible(text) {
   return text.replace(ESCAPES, "").replace(INVISIBLE, (mark) => {
     const code = /** @type {number} */ (mark.codePointAt(0));
@@ -99,22 +99,22 @@ export function visible(text) {
   });
 }
 
-/** The same for text that flows: an emoji keeps its joiner and its variant. @param {string} text */
+/** Like `visible`, for running text: an emoji keeps its joiner and its variant. @param {string} text */
 export function readable(text) {
   return visible(text.replace(/\r\n/g, "\n").replace(/\ufe0f/g, "").replace(/(\p{Extended_Pictographic})\u200d(?=\p{Extended_Pictographic})/gu, "$1"));
 }
 
-/** The name by which a person knows a session. @param {{title?: string | null, name?: string | null, first_words?: string | null, id: string}} session */
+/** Returns the name under which a session is shown. @param {{title?: string | null, name?: string | null, first_words?: string | null, id: string}} session */
 export function sessionName(session) {
   return readable(session.title || session.name || session.first_words || t("untitled"));
 }
 
-/** A line with paths as they are seen from a folder. @param {string} text @param {string | undefined} folder */
+/** Makes the paths in a line relative to a folder. @param {string} text @param {string | undefined} folder */
 export function seenFrom(text, folder) {
   return folder ? text.replaceAll(`${folder}/`, "") : text;
 }
 
-/** The end of a path. @param {string} path */
+/** Shortens a path to its end. @param {string} path */
 export function shortPath(path) {
   const home = path.replace(/^\/(?:home|Users)\/[^/]+/, "~").replace(/^\/root(?=\/|$)/, "~");
   const parts = home.split("/");

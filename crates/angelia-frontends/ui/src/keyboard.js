@@ -1,4 +1,4 @@
-// Everything by keyboard: one key moves, two keys go.
+// Keyboard control: one key moves the focus, two keys change the page.
 
 import { go } from "./route.js";
 import { startsSession } from "./settings.js";
@@ -12,7 +12,7 @@ export const PLACES = { i: "/inbox", s: "/sessions", l: "/live", c: "/costs", b:
 /** @param {EventTarget | null} target */
 const isTyping = (target) => target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
-/** Moves the focus among the cards or rows of a page. @param {number} step */
+/** Moves the focus between the cards or rows of a page. @param {number} step */
 function move(step) {
   const items = [...document.querySelectorAll("main .card, main .turn, main .rows > li")].filter((one) => one instanceof HTMLElement);
   const grid = /** @type {HTMLElement | null} */ (document.querySelector("main .grid-row[tabindex='0']"));

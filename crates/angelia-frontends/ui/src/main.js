@@ -14,7 +14,7 @@ import { language, t } from "./words.js";
 
 /** @typedef {import("../vendor/preact.js").ComponentType<any>} View */
 
-/** The pages: their address, their icon, and how their code is read when it is needed. @type {[string, import("./parts/icons.js").IconName, () => Promise<View>][]} */
+/** The pages: their address, their icon, and how their code is loaded on demand. @type {[string, import("./parts/icons.js").IconName, () => Promise<View>][]} */
 const PAGES = [
   ["inbox", "inbox", async () => (await import("./pages/inbox.js")).InboxPage],
   ["sessions", "sessions", async () => (await import("./pages/sessions.js")).SessionsPage],
@@ -27,10 +27,10 @@ const PAGES = [
   ["settings", "settings", async () => (await import("./pages/settings.js")).SettingsPage],
 ];
 
-/** Views that have been read. @type {import("../vendor/signals.js").Signal<Map<string, View>>} */
+/** The loaded views. @type {import("../vendor/signals.js").Signal<Map<string, View>>} */
 const views = signal(new Map());
 
-/** Returns a view once its code has been read. @param {string} name @param {() => Promise<View>} read */
+/** Returns a view once its code is loaded. @param {string} name @param {() => Promise<View>} read */
 function view(name, read) {
   const known = views.value.get(name);
   if (!known) void read().then((found) => (views.value = new Map(views.peek()).set(name, found)));
@@ -41,7 +41,7 @@ const readSession = async () => (await import("./pages/session.js")).SessionPage
 const readLogin = async () => (await import("./pages/login.js")).LoginPage;
 const readNewSession = async () => (await import("./parts/new_session.js")).NewSession;
 
-/** The code of an address. @param {string} hash */
+/** Returns the login code in an address. @param {string} hash */
 const codeOf = (hash) => /#code=([0-9a-f]+)/.exec(hash)?.[1] ?? "";
 
 const loginProblem = signal("");
@@ -104,7 +104,7 @@ function page() {
 }
 
 const Shell = component((life) => {
-  // The inbox is the start page when something waits.
+  // The inbox is the start page when something is waiting.
   life.onMount(() => effect(() => isLoaded.value && route.value.page === "" && go(waiting.peek().length ? "/inbox" : "/sessions")));
   return () => {
     const NewSession = startsSession.value ? view("new_session", readNewSession) : null;
@@ -124,7 +124,7 @@ const Root = component(() => () => {
 async function start() {
   const code = codeOf(location.hash);
   if (code) {
-    // Before anything else: no history, no screenshot and no bookmark has the code.
+    // Do this first, so that no history, screenshot or bookmark contains the code.
     history.replaceState(null, "", `${location.pathname}#/`);
     dispatchEvent(new HashChangeEvent("hashchange"));
     try {

@@ -1,5 +1,5 @@
-// Markdown as a tree of plain objects: headings, lists, code, tables, quotes, links. Nothing in it is
-// ever markup: a text stays a text, a picture is its description, and a link shows where it leads.
+// Parses Markdown into a tree of plain objects: headings, lists, code, tables, quotes, links. Nothing in it
+// ever becomes markup: text stays text, an image becomes its description, and a link shows its target.
 
 /**
  * @typedef {{type: "text", text: string} | {type: "code", text: string} | {type: "strong" | "em" | "del", inside: Inline[]} | {type: "link", url: string, inside: Inline[]} | {type: "break"}} Inline
@@ -160,7 +160,7 @@ export function inline(text, depth = 0) {
   return found;
 }
 
-/** Only addresses of the web become links. @param {string} url @param {Inline[]} inside @param {string} whole @returns {Inline} */
+/** Only web addresses become links. @param {string} url @param {Inline[]} inside @param {string} whole @returns {Inline} */
 function link(url, inside, whole) {
   return /^https?:\/\//i.test(url) ? { type: "link", url, inside } : { type: "text", text: whole };
 }

@@ -1,4 +1,4 @@
-// A notification of the desktop when something waits for the owner and this tab is not looked at.
+// Shows a desktop notification when something waits for the owner and this tab is not visible.
 
 import { readable } from "./format.js";
 import { onChange } from "./feed.js";

@@ -1,4 +1,4 @@
-// The address: `#/page/part?filter=…`. Every state that a person would want back has one.
+// The address: `#/page/part?filter=…`. Every state that a person may want to return to has one.
 
 import { computed, signal } from "./view.js";
 
@@ -21,7 +21,7 @@ export function go(path) {
   location.hash = path;
 }
 
-/** Changes one filter in the address, without a step in the history. @param {string} name @param {string} value */
+/** Changes one filter in the address, without adding to the history. @param {string} name @param {string} value */
 export function setFilter(name, value) {
   const { page, parts, filters } = route.peek();
   const next = new URLSearchParams(filters);

@@ -1,4 +1,4 @@
-// What this browser remembers of its owner's taste. Nothing here leaves the browser.
+// The preferences that this browser remembers. Nothing here leaves the browser.
 
 import { effect, signal } from "./view.js";
 
@@ -15,7 +15,7 @@ function remembered(name, first) {
   try {
     start = JSON.parse(localStorage.getItem(key) ?? "null") ?? first;
   } catch {
-    // Not ours: the first value holds.
+    // The stored value is not ours: keep the default.
   }
   const value = signal(start);
   effect(() => localStorage.setItem(key, JSON.stringify(value.value)));
@@ -28,7 +28,7 @@ export const chosenLanguage = remembered("language", /** @type {"auto" | "en" | 
 /** @type {import("../vendor/signals.js").Signal<"auto" | "light" | "dark">} */
 export const theme = remembered("theme", /** @type {"auto" | "light" | "dark"} */ ("auto"));
 
-/** On a small screen the conversation comes first. */
+/** Off by default on a small screen, where the conversation comes first. */
 export const showsChanges = remembered("changes", !globalThis.matchMedia?.("(max-width: 980px)").matches);
 /** Whether the form for a new session is open; not remembered. */
 export const startsSession = signal(false);

@@ -1,8 +1,8 @@
-// Reads server-sent events from the body of a response. Pure, but for the reading itself.
+// Reads server-sent events from the body of a response. Pure except for the reading itself.
 
 /** @typedef {{id: string, event: string, data: string}} ServerEvent */
 
-/** Takes text as it arrives, cut anywhere, and returns whole events. */
+/** Takes text in arbitrary pieces and returns complete events. */
 export class EventParser {
   #rest = "";
   #id = "";
@@ -42,7 +42,7 @@ export class EventParser {
  * Follows a stream to its end.
  * @param {Response} response
  * @param {(events: ServerEvent[]) => void} take
- * @param {() => void} [alive]  Called whenever anything arrives, also a comment that keeps it open.
+ * @param {() => void} [alive]  Called whenever anything arrives, including keep-alive comments.
  */
 export async function readEvents(response, take, alive) {
   const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();

@@ -1,5 +1,4 @@
-// What the page knows: the lists that several pages show, each read once and then kept up to date by the
-// feed.
+// The page's data: the lists that several pages show, each read once and then kept up to date by the feed.
 
 import { get, token } from "./api.js";
 import { onChange, onReset, readFollowed } from "./feed.js";
@@ -20,7 +19,7 @@ import { batch, computed, effect, signal } from "./view.js";
 /** @type {Signal<number>} */ export const maxAgents = signal(0);
 /** @type {Signal<boolean>} */ export const hasBus = signal(false);
 /** @type {Signal<number>} */ export const deadLetters = signal(0);
-/** Sessions that were seen, by id; lists and headings share them. @type {Signal<Map<string, any>>} */
+/** The sessions seen so far, by id. Lists and headings share them. @type {Signal<Map<string, any>>} */
 export const sessions = signal(new Map());
 /** @type {Signal<boolean>} */ export const isLoaded = signal(false);
 
@@ -34,7 +33,7 @@ export const FINAL = new Set(["completed", "partial", "interrupted", "failed"]);
 /** @param {any[]} list @returns {Map<string, any>} */
 export const byId = (list) => new Map(list.map((one) => [one.id, one]));
 
-/** Puts a resource into a map; one that is gone is taken out. @param {Signal<Map<string, any>>} map @param {any} resource */
+/** Puts a resource into a map, or removes it if it was deleted. @param {Signal<Map<string, any>>} map @param {any} resource */
 export function put(map, resource) {
   const next = new Map(map.peek());
   if (resource.deleted) next.delete(resource.id);
@@ -49,15 +48,15 @@ export function rememberSessions(list) {
   sessions.value = next;
 }
 
-/** Reads a session unless it is known. @param {string} id */
+/** Reads a session unless it is already known. @param {string} id */
 export async function needSession(id) {
   if (sessions.peek().has(id)) return;
   const session = await get(`/api/sessions/${id}`).catch(() => null);
-  // The feed may have told it meanwhile, and knows it better.
+  // The feed may have delivered a newer version meanwhile.
   if (session && !sessions.peek().has(id)) put(sessions, session);
 }
 
-/** Reads everything that is going on. */
+/** Reads everything that several pages show. */
 async function load() {
   const [status, known, schedulesRead, channelsRead] = await Promise.all(["status", "profiles", "schedules", "channels"].map((path) => get(`/api/${path}`)));
   const endpointsRead = status.bus ? await get("/api/bus/endpoints") : { data: [] };
@@ -80,14 +79,14 @@ async function load() {
   for (const turn of status.turns) void needSession(turn.session_id);
 }
 
-/** Reads everything, and tries again until it has been read: nothing else would tell what has changed. */
+/** Reads everything, and retries until that succeeds: nothing else would report earlier changes. */
 async function reload() {
   clearTimeout(loadTimer);
   if (!token.peek()) return;
   await readFollowed(load).catch(() => (loadTimer = setTimeout(reload, LOAD_AGAIN_MS)));
 }
 
-/** Reads what this day has cost, a moment after the last of several turns has ended. */
+/** Reads today's usage, a moment after the last of several turns has ended. */
 function readUsage() {
   clearTimeout(usageTimer);
   usageTimer = setTimeout(async () => {
@@ -98,16 +97,16 @@ function readUsage() {
   }, USAGE_DELAY_MS);
 }
 
-/** How many people ask to be let in. */
+/** How many people are waiting for access. */
 export const askingPeople = computed(() => [...channels.value.values()].reduce((sum, channel) => sum + (channel.codes?.length ?? 0), 0));
 
-/** The oldest first: a card never moves because a new one comes. */
+/** Oldest first, so that a new card never moves the others. */
 export const waiting = computed(() => approvals.value.filter((one) => !one.decided).toSorted((a, b) => (a.asked_at < b.asked_at ? -1 : 1)));
 
 export function startStore() {
   onReset(() => void reload());
   onChange("session.changed", (session) => {
-    // Also sessions that no list shows yet: a list may have to show them now.
+    // Include sessions that no list shows yet: a list may have to show them now.
     put(sessions, session);
   });
   onChange("turn.changed", (turn) => {

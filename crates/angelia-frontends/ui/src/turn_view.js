@@ -1,5 +1,5 @@
-// What a turn looks like, as a pure function of its events: `(view, event) → view`. A view is never
-// changed; what has not changed in the next one is the same object, so drawing it again is cheap.
+// The view of a turn, as a pure function of its events: `(view, event) → view`. Views are immutable. Whatever
+// has not changed in the next one is the same object, so rendering it again is cheap.
 
 /**
  * @typedef {{kind: "text" | "reasoning", block: number, text: string, whole: boolean}} TextPart
@@ -22,7 +22,7 @@ export const EMPTY_TURN = { seq: 0, started: null, parts: [], plan: [], usage: n
 
 /** @param {TurnView} view @param {any} event @returns {TurnView} */
 export function reduceTurn(view, event) {
-  // A stream that was resumed may repeat events.
+  // A resumed stream may repeat events.
   if (event.seq <= view.seq) return view;
   const next = { ...view, seq: event.seq };
   switch (event.type) {
@@ -80,7 +80,7 @@ function withDelta(parts, event) {
   const at = indexOfBlock(parts, event);
   if (at < 0) return [...parts, { kind: channel(event.type), block: event.block, text: event.text, whole: false }];
   const known = /** @type {TextPart} */ (parts[at]);
-  // The whole block has all of its text.
+  // A complete block already has all of its text.
   return known.whole ? parts : parts.with(at, { ...known, text: known.text + event.text });
 }
 
@@ -89,7 +89,7 @@ function withBlock(parts, event) {
   const at = indexOfBlock(parts, event);
   /** @type {TextPart} */
   const part = { kind: channel(event.type), block: event.block, text: event.text, whole: true };
-  // An empty block takes back what was shown of it.
+  // An empty block withdraws what was shown of it.
   if (event.text === "") return at < 0 ? parts : parts.toSpliced(at, 1);
   return at < 0 ? [...parts, part] : parts.with(at, part);
 }

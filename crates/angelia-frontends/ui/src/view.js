@@ -1,6 +1,5 @@
-// Components whose local state and inputs are signals. A component's setup runs once for each
-// instance and returns the function that draws it; the drawing runs again when a signal that it has
-// read changes.
+// Components whose local state and inputs are signals. A component's setup runs once per instance and
+// returns the function that renders it. That function runs again when a signal that it has read changes.
 
 import { Component, h, render } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
@@ -12,14 +11,14 @@ export const html = htm.bind(h);
 
 /**
  * @template P
- * @typedef {object} Life  What a setup can use of its instance.
- * @property {import("../vendor/signals.js").ReadonlySignal<P>} given  The properties as they are now.
- * @property {(run: () => (void | (() => void))) => void} onMount  Runs when the component is in the page; what it returns runs at the end.
+ * @typedef {object} Life  What a setup can use.
+ * @property {import("../vendor/signals.js").ReadonlySignal<P>} given  The current properties.
+ * @property {(run: () => (void | (() => void))) => void} onMount  Runs when the component is in the page. The returned function runs at the end.
  * @property {(run: () => void) => void} onEnd
  */
 
 /**
- * Makes a component.
+ * Creates a component.
  * @template {object} P
  * @param {(life: Life<P>) => (props: P) => unknown} setup
  * @returns {import("../vendor/preact.js").ComponentType<P>}
@@ -80,7 +79,7 @@ function isSame(one, other) {
   return keys.length === Object.keys(other).length && keys.every((key) => one[key] === other[key]);
 }
 
-/** Joins class names; what is false is left out. @param {...(string | false | null | undefined)} names */
+/** Joins class names, without falsy values. @param {...(string | false | null | undefined)} names */
 export function classes(...names) {
   return names.filter(Boolean).join(" ");
 }

@@ -1,4 +1,4 @@
-// The texts of the page in the language of the browser, or the one that was chosen.
+// The texts of the page, in the browser's language or in the chosen one.
 
 import { chosenLanguage } from "./settings.js";
 import { computed, effect, signal } from "./view.js";
@@ -12,7 +12,7 @@ const wanted = computed(() => {
   return navigator.languages.some((one) => one.toLowerCase().startsWith("zh")) && !navigator.languages[0]?.startsWith("en") ? "zh" : "en";
 });
 
-/** The other texts, once they have been read. @type {import("../vendor/signals.js").Signal<Record<string, string> | null>} */
+/** The Chinese texts, once they are loaded. @type {import("../vendor/signals.js").Signal<Record<string, string> | null>} */
 const chinese = signal(null);
 effect(() => {
   if (wanted.value === "zh" && !chinese.peek()) void import("./words_zh.js").then(({ CHINESE }) => (chinese.value = CHINESE));
@@ -22,8 +22,8 @@ effect(() => {
 export const language = computed(() => (wanted.value === "zh" && chinese.value ? "zh" : "en"));
 
 /**
- * Returns a text; `{0}`, `{1}` … in it stand for what follows. A name that nobody has translated, such as a
- * state that only a newer daemon knows, is shown as it is.
+ * Returns a text with `{0}`, `{1}` … replaced by the values. An unknown name, such as a state that only a
+ * newer daemon has, is shown as it is.
  * @param {string} name
  * @param {...(string | number)} values
  */

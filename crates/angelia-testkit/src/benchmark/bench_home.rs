@@ -1,5 +1,5 @@
-//! A private home for one comparison: every variant runs the agent program in the same folder and
-//! with the same variables.
+//! A private home for one comparison: every variant runs the agent program in the same folder with
+//! the same variables.
 
 use std::{
     ffi::OsString,
@@ -28,7 +28,7 @@ impl BenchHome {
         Ok(Self { isolated, program: program.to_owned(), base_url: base_url.to_owned() })
     }
 
-    /// Returns the agent program's whole environment when it is driven directly.
+    /// Returns the agent program's complete environment for driving it directly.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         self.isolated.agent_environment(&self.base_url)
     }
@@ -57,7 +57,7 @@ impl BenchHome {
         self.isolated.home()
     }
 
-    /// Returns the `ANGELIA_HOME` of this name, one for each of our own processes.
+    /// Returns the `ANGELIA_HOME` with this name. Each of our own processes has its own.
     pub fn angelia_home(&self, name: &str) -> PathBuf {
         self.isolated.root().join(name)
     }

@@ -1,5 +1,5 @@
-//! The process that is measured: started under a profiling tool on request, and stopped with
-//! SIGTERM as a user would stop it.
+//! The measured process: started under a profiling tool on request, and stopped with SIGTERM as a
+//! user would stop it.
 
 use std::{
     process::{Child, Command},
@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The variable with a command that our program runs under, to profile it during a benchmark: for
+/// The variable with a command under which our program runs, to profile it during a benchmark, for
 /// example `perf record -o FILE --` or `valgrind --tool=callgrind`.
 const PROFILER_VARIABLE: &str = "ANGELIA_BENCH_UNDER";
 
@@ -54,7 +54,7 @@ impl Drop for MeasuredProcess {
     fn drop(&mut self) {
         let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // The process may have exited already.
+            // The process may already have exited.
             let _gone = kill_process(pid, Signal::TERM);
         }
         let deadline = Instant::now() + STOP_TIMEOUT;

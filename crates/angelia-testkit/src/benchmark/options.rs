@@ -11,8 +11,8 @@ pub struct BenchOptions {
 }
 
 impl BenchOptions {
-    /// Reads `--rounds N`, and `--only PART` and `--executor NAME` where the benchmark has several
-    /// parts or executors to choose from.
+    /// Reads `--rounds N`, and `--only PART` and `--executor NAME` if the benchmark has several
+    /// parts or executors.
     pub fn read(parts: &[&str], executors: &[&str]) -> Result<Self> {
         let mut options = Self::default();
         let mut words = std::env::args().skip(1);
@@ -35,7 +35,7 @@ impl BenchOptions {
         Ok(options)
     }
 
-    /// Reports whether this part is to be measured.
+    /// Returns whether to measure this part.
     pub fn includes_part(&self, part: &str) -> bool {
         self.only.as_deref().is_none_or(|only| only == part)
     }

@@ -4,12 +4,12 @@ use std::{fs, time::Duration};
 
 use anyhow::{Context as _, Result};
 
-/// Returns the processor time of this process, over all threads.
+/// Returns the processor time of all threads of this process.
 pub fn own_cpu_time() -> Result<Duration> {
     cpu_time(std::process::id())
 }
 
-/// Returns the processor time of another process. It adds up the threads, because only their
+/// Returns the processor time of another process. Adds up the threads, because only their
 /// `schedstat` counts nanoseconds. The time of a thread that has ended is lost, but our threads do
 /// not end during a measurement.
 pub fn cpu_time(pid: u32) -> Result<Duration> {

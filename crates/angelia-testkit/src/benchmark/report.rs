@@ -1,4 +1,4 @@
-//! Series of samples, tables of them, and the goals they must reach.
+//! Series of samples, tables of them, and the goals that they must reach.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it measured")]
 
@@ -32,7 +32,7 @@ impl SampleSeries {
         self.quantile(99)
     }
 
-    /// Returns the sample nearest to the quantile; with few samples, the 99th percentile is the
+    /// Returns the sample nearest to the quantile. With few samples, the 99th percentile is the
     /// largest one.
     fn quantile(&self, percent: usize) -> Duration {
         let last = self.0.len().saturating_sub(1);
@@ -45,7 +45,7 @@ impl SampleSeries {
     }
 }
 
-/// The goals of a benchmark and whether they were reached; printed together at the end.
+/// The goals of a benchmark and whether they were reached, printed together at the end.
 #[derive(Debug, Default)]
 pub struct GoalReport {
     goals: Vec<(bool, String)>,
@@ -82,7 +82,8 @@ pub fn us(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Prints one row per series; the last column is the series' median divided by the first row's.
+/// Prints one row per series. The last column is the series' median divided by that of the first
+/// row.
 pub fn print_table(title: &str, rows: &[(&str, &SampleSeries)]) {
     println!("\n{title}");
     let head = ["ms", "n", "p50", "p99", "max", "× first"];

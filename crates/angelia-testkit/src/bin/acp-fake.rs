@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Reads the next message; `None` when the client has closed stdin.
+/// Reads the next message. Returns `None` when the client has closed stdin.
 fn read_message() -> Option<Value> {
     let mut line = String::new();
     let count = io::stdin().lock().read_line(&mut line).ok()?;

@@ -1,5 +1,5 @@
-//! The checks that every bus must pass. [`bus_conformance!`](crate::bus_conformance) makes one test
-//! of each check; the modules group them by subject.
+//! The checks that every bus must pass. [`bus_conformance!`](crate::bus_conformance) turns each
+//! check into a test; the modules group them by subject.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a check fails by panicking")]
 
@@ -16,13 +16,13 @@ use angelia_core::ports::Bus;
 
 pub use self::{dead_letters::*, delivery::*, durability::*, names::*, publishing::*, samples::*};
 
-/// Opens the bus under test on one storage, which is empty at first.
+/// Opens the bus under test on one storage, which is initially empty.
 pub trait BusFixture: Send + Sync {
-    /// Opens a bus on this fixture's storage; any earlier one has been dropped. Dropping a bus
-    /// without closing it simulates the death of its process.
+    /// Opens a bus on this fixture's storage, after any earlier one has been dropped. Dropping a
+    /// bus without closing it simulates the death of its process.
     fn open(&self, wish: &TestBusConfig) -> Arc<dyn Bus>;
 
-    /// Reports whether accepted messages survive a reopening. If not, the checks about that do
+    /// Returns whether accepted messages survive reopening. If not, the checks about that do
     /// nothing.
     fn is_durable(&self) -> bool;
 }

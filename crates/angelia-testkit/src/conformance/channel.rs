@@ -1,4 +1,4 @@
-//! Checks that every adapter of a chat platform must pass, on a fake of the platform.
+//! Checks that every chat platform adapter must pass, against a fake of the platform.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -21,24 +21,24 @@ use tokio::{
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The abilities of a platform that not every one has. What is missing is left out of the suite.
+/// Abilities that not every platform has. The suite skips what a platform lacks.
 #[derive(Clone, Copy, Debug)]
 pub struct PlatformAbilities {
-    /// People can change what they have written, and the bot is told.
+    /// People can edit their messages, and the bot is notified.
     pub edits: bool,
     /// The adapter acknowledges events.
     pub acknowledgements: bool,
     /// The platform delivers an event again.
     pub redelivery: bool,
-    /// Events that come while the adapter is away are delivered later.
+    /// Events that arrive while the adapter is disconnected are delivered later.
     pub backlog: bool,
-    /// The platform can refuse the formatting of a text.
+    /// The platform can refuse a text's formatting.
     pub formatting_refusals: bool,
-    /// A person can keep the bot from writing to them.
+    /// A person can prevent the bot from writing to them.
     pub blocking: bool,
-    /// The platform tells the names of files.
+    /// The platform reports the names of files.
     pub file_names: bool,
-    /// The platform does not take a file of a gigabyte.
+    /// The platform refuses a file of one gigabyte.
     pub file_limit: bool,
 }
 
@@ -55,59 +55,60 @@ impl PlatformAbilities {
     };
 }
 
-/// A fake platform, as the suite drives it.
+/// A fake platform as driven by the suite.
 pub trait FakePlatform {
     fn abilities(&self) -> PlatformAbilities {
         PlatformAbilities::ALL
     }
 
-    /// Makes an adapter that is connected to the fake.
+    /// Creates an adapter that is connected to the fake.
     fn adapter(&self) -> Arc<dyn Channel>;
 
-    /// The direct chat with one person.
+    /// Returns the direct chat with one person.
     fn chat(&self) -> String;
 
-    /// The person writes something.
+    /// Simulates a message from the person.
     fn say(&self, text: &str);
 
-    /// The person edits their last message.
+    /// Simulates that the person edits their last message.
     fn edit_last(&self, text: &str);
 
-    /// The person sends a file.
+    /// Simulates a file from the person.
     fn send_file(&self, name: &str, bytes: &[u8]);
 
-    /// The person presses a button of the bot's last message.
+    /// Simulates that the person presses a button on the bot's last message.
     fn press(&self, label: &str);
 
-    /// Everything is delivered once more, acknowledged or not.
+    /// Delivers everything once more, acknowledged or not.
     fn redeliver(&self);
 
-    /// Something arrives that no adapter can read.
+    /// Delivers something that no adapter can read.
     fn push_garbage(&self);
 
-    /// Whether the platform has got an acknowledgement for everything.
+    /// Returns whether the platform has received an acknowledgement for everything.
     fn is_acknowledged(&self) -> bool;
 
-    /// The bot's messages as they read now: text, labels of buttons, and the content of a file.
+    /// Returns the bot's messages in their current form: text, button labels, and the content of a
+    /// file.
     fn messages(&self) -> Vec<(String, Vec<String>, Option<Vec<u8>>)>;
 
-    /// The next message is refused: too many, come back in a second.
+    /// Refuses the next message: too many requests, retry in a second.
     fn limit_next_send(&self);
 
-    /// The next message is refused because of its formatting.
+    /// Refuses the next message because of its formatting.
     fn refuse_next_formatting(&self);
 
-    /// The next message arrives, and the answer to it does not.
+    /// Accepts the next message, but cuts the connection before answering.
     fn cut_next_send(&self);
 
-    /// The connection breaks once while events are received.
+    /// Breaks the connection once while events are being received.
     fn break_connection(&self);
 
-    /// The person blocks the bot.
+    /// Simulates that the person blocks the bot.
     fn block(&self);
 }
 
-/// Keeps what an adapter stores; can fail to.
+/// Records what an adapter stores. Can be made to fail.
 struct RecordingInbox {
     events: mpsc::Sender<(Vec<InboundEvent>, Option<Arc<str>>)>,
     is_broken: AtomicBool,
@@ -120,7 +121,7 @@ impl EventInbox for RecordingInbox {
             if self.is_broken.load(Ordering::Relaxed) {
                 return Err(StoreError::Failed { message: "the disk is full".to_owned() });
             }
-            // A receiver that is being stopped may still take an event.
+            // A receiver that is being stopped may still accept an event.
             self.events
                 .try_send((events, cursor))
                 .map_err(|error| StoreError::Failed { message: error.to_string() })
@@ -163,7 +164,7 @@ impl Receiving {
         Self { events, inbox, cursor, stop, ended }
     }
 
-    /// Returns the next events that are not empty.
+    /// Returns the next non-empty batch of events.
     async fn next(&mut self) -> Vec<InboundEvent> {
         loop {
             let (events, cursor) = timeout(PATIENCE, self.events.recv()).await.unwrap().unwrap();
@@ -210,8 +211,8 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
     timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{what}"));
 }
 
-/// Events: connect, store before the acknowledgement, repetitions, edits, presses, files, garbage,
-/// reconnect with the cursor.
+/// Checks receiving: connecting, storing before acknowledging, repetitions, edits, presses, files,
+/// garbage, and reconnecting with the cursor.
 pub async fn check_receiving(platform: &dyn FakePlatform) {
     let adapter = platform.adapter();
     let abilities = platform.abilities();
@@ -256,7 +257,7 @@ pub async fn check_receiving(platform: &dyn FakePlatform) {
         until("it receives again", || inbox.is_connected.load(Ordering::Relaxed)).await;
     }
     if abilities.acknowledgements {
-        // Without it, the event would rightly come once more after the break.
+        // Otherwise the event would rightly be delivered again after the break.
         until("it is acknowledged", || platform.is_acknowledged()).await;
     }
 
@@ -294,7 +295,8 @@ pub async fn check_receiving(platform: &dyn FakePlatform) {
     receiving.end();
 }
 
-/// Sends: text, edit, "not modified", buttons that go, files, drafts, refusals and lost answers.
+/// Checks sending: text, edits, "not modified", removed buttons, files, drafts, refusals and lost
+/// answers.
 pub async fn check_sending(platform: &dyn FakePlatform) {
     let adapter = platform.adapter();
     let chat = platform.chat();
@@ -324,7 +326,7 @@ pub async fn check_sending(platform: &dyn FakePlatform) {
     {
         let begun = adapter.begin_stream(&chat, &message("s1", "so")).await.unwrap();
         assert!(begun.message_id.is_some(), "the answer takes its place");
-        // A preview that comes too early may be left out; the end may not.
+        // A preview that comes too early may be omitted, but the end may not.
         let _early = adapter.update_stream(&chat, &begun, &message("s1", "so far")).await;
         adapter.end_stream(&chat, &begun, &message("s1", "so far, so good")).await.unwrap();
         adapter.end_stream(&chat, &begun, &message("s1", "so far, so good")).await.unwrap();
@@ -359,7 +361,7 @@ pub async fn check_sending(platform: &dyn FakePlatform) {
         assert_eq!(platform.messages().last().unwrap().2.as_deref(), Some(&b"content"[..]));
         if abilities.file_limit {
             let path = folder.path().join("big.bin");
-            // It has no blocks, so it needs no room.
+            // The file is sparse, so it takes no space.
             std::fs::File::create(&path).unwrap().set_len(1 << 30).unwrap();
             let file = OutgoingFile { id: "f2".into(), path, name: "big.bin".into() };
             let count = platform.messages().len();

@@ -1,5 +1,5 @@
 //! The checks that every executor must pass, whichever agent it drives.
-//! [`executor_conformance!`](crate::executor_conformance) makes one test of each check; the modules
+//! [`executor_conformance!`](crate::executor_conformance) turns each check into a test; the modules
 //! group them by subject. A check instructs the agent only through the fixture's prompts.
 //!
 //! - `session`: an open agent and the turns run on it; `turn_trace`: the recorded events of a turn.
@@ -37,12 +37,12 @@ pub use self::{
     selftest::*, turns::*, viewers::*,
 };
 
-/// An executor in an isolated home: its agent, and the further prompts that the harder checks need.
-/// It shows the requests that reached the model, where they can be observed.
+/// An executor in an isolated home: its agent, and the additional prompts that the harder checks
+/// need. It also shows the requests that reached the model, if they can be observed.
 ///
-/// A prompt that depends on a capability may be `None` where the capability is missing.
+/// A prompt that depends on a capability may be `None` if the capability is missing.
 pub trait ExecutorFixture: Sync {
-    /// Returns the agent that the checks of the self-test drive.
+    /// Returns the agent driven by the self-test's checks.
     fn agent(&self) -> &dyn CheckedAgent;
 
     fn executor(&self) -> &Arc<dyn Executor> {
@@ -76,28 +76,28 @@ pub trait ExecutorFixture: Sync {
     /// Returns the prefix of the marks of this executor's processes: `<home id>:<owner id>:`.
     fn mark(&self) -> String;
 
-    /// Reports whether several agents share one process, which then runs until the executor is
+    /// Returns whether several agents share one process, which then runs until the executor is
     /// closed.
     fn shares_processes(&self) -> bool {
         false
     }
 
-    /// Reports whether an agent is a process. If not, only its commands are.
+    /// Returns whether an agent is a process. If not, only its commands are.
     fn has_process(&self) -> bool {
         true
     }
 
-    /// Returns a substring of the command line of each helper program that belongs to an agent
+    /// Returns a substring of the command line of each helper program that belongs to an agent,
     /// besides the one that is started.
     fn helper_programs(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Returns a tool that does not end by itself during a check.
+    /// Returns a tool that does not end on its own during a check.
     fn long_tool(&self) -> LongTool;
 
-    /// Like [`Self::long_tool`], with a process that has left the agent's process group and
-    /// session.
+    /// Returns a tool like [`Self::long_tool`], with a process that has left the agent's process
+    /// group and session.
     fn escaped_tool(&self) -> LongTool {
         self.long_tool()
     }
@@ -108,18 +108,18 @@ pub trait ExecutorFixture: Sync {
     /// Returns a specification and a prompt that fail because the agent is not logged in.
     fn auth_failure(&self) -> (SessionSpec, String);
 
-    /// Returns a prompt that makes the agent exit in the middle of the turn; it may ask for an
-    /// approval first.
+    /// Returns a prompt that makes the agent exit in the middle of the turn, possibly after asking
+    /// for an approval.
     fn exit_prompt(&self) -> Option<String>;
 
-    /// Returns a prompt that makes the agent answer this value where an output schema is set.
+    /// Returns a prompt that makes the agent answer with this value if an output schema is set.
     fn structured_prompt(&self, value: &Value) -> Option<String>;
 
-    /// Reports whether the agent itself has a record of this conversation; `None` when the agent
+    /// Returns whether the agent itself has a record of this conversation, or `None` if the agent
     /// keeps no records.
     fn has_record(&self, native: &NativeSessionId) -> Option<bool>;
 
-    /// Reports whether this text of the last turn reached the agent byte for byte.
+    /// Returns whether this text of the last turn reached the agent byte for byte.
     fn reached_agent(&self, text: &str, _answer: &str) -> bool {
         self.last_model_request().is_some_and(|told| json_contains_text(&told, text))
     }
@@ -129,13 +129,13 @@ pub trait ExecutorFixture: Sync {
 #[derive(Clone, Debug)]
 pub struct LongTool {
     pub prompt: String,
-    /// A file that exists as soon as the tool runs; `None` when the tool runs as soon as it is
+    /// A file that exists as soon as the tool runs; `None` if the tool runs as soon as it is
     /// called.
     pub running: Option<PathBuf>,
 }
 
 /// Expands to one `#[tokio::test]` per check; the argument creates a fresh [`ExecutorFixture`].
-/// After every check the executor is closed, and no process that it started may be left.
+/// After every check, the executor is closed, and no process that it started may be left.
 #[macro_export]
 macro_rules! executor_conformance {
     ($fixture:expr) => {

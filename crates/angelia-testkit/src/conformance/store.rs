@@ -1,5 +1,5 @@
-//! The checks that every store must pass. [`store_conformance!`](crate::store_conformance) makes
-//! one test of each check; the modules group them by subject.
+//! The checks that every store must pass. [`store_conformance!`](crate::store_conformance) turns
+//! each check into a test; the modules group them by subject.
 
 #![expect(clippy::unwrap_used, reason = "a check fails by panicking")]
 
@@ -25,13 +25,13 @@ pub use self::{
     samples::*, schedules::*, sessions::*, turns::*,
 };
 
-/// Opens the store under test on one storage, which is empty at first.
+/// Opens the store under test on one storage, which is initially empty.
 pub trait StoreFixture: Send + Sync {
-    /// Opens a store on this fixture's storage, as one more process would. Dropping the store
+    /// Opens a store on this fixture's storage, as another process would. Dropping the store
     /// without closing it simulates the death of that process.
     fn open(&self) -> Arc<dyn Store>;
 
-    /// Reports whether several stores can be open at once. If not, the checks about several owners
+    /// Returns whether several stores can be open at once. If not, the checks about several owners
     /// do nothing.
     fn is_shared(&self) -> bool;
 }

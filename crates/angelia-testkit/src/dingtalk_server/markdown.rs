@@ -1,4 +1,4 @@
-//! Reads the Markdown of a message as the client shows it, and says what a client could not show.
+//! Parses the Markdown of a message like the client, and reports what a client could not show.
 
 /// Returns the text without its formatting.
 pub fn visible_text(markdown: &str) -> Result<String, String> {
@@ -79,7 +79,7 @@ fn read_line(line: &str) -> Result<String, String> {
     Ok(shown)
 }
 
-/// Finds a run of exactly so many backticks.
+/// Finds a run of exactly this many backticks.
 fn find_run(text: &str, length: usize) -> Option<usize> {
     let mut at = 0;
     while let Some(found) = text[at..].find('`') {

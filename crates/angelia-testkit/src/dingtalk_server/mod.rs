@@ -1,8 +1,8 @@
-//! A server of DingTalk on loopback: its API, its session webhooks and its stream. It is proven with the official
-//! Python library before our adapter meets it.
+//! A fake DingTalk server on loopback: its API, its session webhooks and its stream. It is verified with the
+//! official Python library before our adapter is tested against it.
 //!
-//! - `requests`: the calls of the API.
-//! - `markdown`: reads the formatting of a text, as a client does.
+//! - `requests`: the API calls.
+//! - `markdown`: parses the formatting of a text like a client.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,16 +27,16 @@ pub const CLIENT_ID: &str = "dingfakeclient";
 pub const CLIENT_SECRET: &str = "fake-client-secret";
 pub const TEMPLATE: &str = "fake-template.schema";
 
-/// The topics of messages and of presses.
+/// The topics of messages and button presses.
 pub const MESSAGE_TOPIC: &str = "/v1.0/im/bot/messages/get";
 pub const CARD_TOPIC: &str = "/v1.0/card/instances/callback";
 
 const CORP: &str = "dingfakecorp";
 
-/// How often the server asks each client for a sign of life.
+/// Interval at which the server asks each client for a sign of life.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A server, and everything that was sent to it.
+/// A fake server, which records everything that is sent to it.
 #[derive(Clone, Debug)]
 pub struct DingTalkServer {
     address: String,
@@ -68,7 +68,7 @@ struct ServerState {
     files: HashMap<String, Vec<u8>>,
     media: HashMap<String, (String, Vec<u8>)>,
     blocked: Vec<String>,
-    /// Permissions that the app does not have, with the path that needs them.
+    /// Permissions that the app lacks, by the path that needs them.
     denied: HashMap<String, String>,
     next_id: u64,
 }
@@ -102,7 +102,7 @@ impl Default for ServerState {
 #[derive(Debug)]
 struct StreamSocket {
     socket: ClientSocket,
-    /// It was told to leave, and gets nothing any more.
+    /// Whether the client was told to leave, so that it gets nothing more.
     is_leaving: bool,
 }
 
@@ -112,10 +112,10 @@ struct PushedEvent {
     is_acknowledged: bool,
 }
 
-/// What has happened on the stream, with the number of the socket.
+/// Something that happened on the stream, with the number of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamLog {
-    /// A client asks for a socket, with a good ticket.
+    /// A client requests a socket with a valid ticket.
     Dialled,
     Opened(u64),
     Left(u64),
@@ -132,7 +132,7 @@ pub struct RobotCall {
     pub at: Instant,
 }
 
-/// The way on which a message came.
+/// How a message arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageWay {
     SessionWebhook,
@@ -140,17 +140,17 @@ pub enum MessageWay {
     Card,
 }
 
-/// A message of the robot, as it reads now.
+/// A message from the robot in its current form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RobotMessage {
     pub id: String,
     /// `user:STAFF` or the id of a conversation.
     pub chat: String,
-    /// Without its formatting.
+    /// The text without its formatting.
     pub text: String,
     /// Labels, and the id or the address of each button.
     pub buttons: Vec<(String, String)>,
-    /// The buttons that it had at first.
+    /// The buttons that the message had when it was sent.
     pub first_buttons: Vec<(String, String)>,
     /// The name and the content of a file.
     pub file: Option<(String, Vec<u8>)>,
@@ -159,14 +159,14 @@ pub struct RobotMessage {
     pub status: String,
 }
 
-/// A failure of the next request of a path.
+/// How the next request to a path fails.
 #[derive(Clone, Debug)]
 pub enum RobotFault {
     /// This status, with a code and a message.
     Refuse(u16, String, String),
-    /// A success whose body says otherwise, as session webhooks do.
+    /// A success whose body says otherwise, as with session webhooks.
     ErrorCode(i64),
-    /// The request is done, and the connection cut before the answer.
+    /// The request is processed, but the connection is cut before the answer.
     Cut,
 }
 
@@ -186,7 +186,7 @@ impl DingTalkServer {
         Self { address, shared }
     }
 
-    /// `http://HOST:PORT`.
+    /// Returns `http://HOST:PORT`.
     pub fn base_url(&self) -> &str {
         &self.address
     }
@@ -195,19 +195,19 @@ impl DingTalkServer {
         change(&mut self.shared.state.lock().unwrap())
     }
 
-    /// A person writes to the robot directly.
+    /// Simulates a direct message from a person to the robot.
     pub fn say(&self, person: &str, text: &str) {
         self.push_message(person, None, &json!({"msgtype": "text", "text": {"content": text}}));
     }
 
-    /// A person mentions the robot in a group.
+    /// Simulates that a person mentions the robot in a group.
     pub fn say_in_group(&self, person: &str, group: &str, text: &str) {
         let text = format!(" {text}");
         let content = json!({"msgtype": "text", "text": {"content": text}, "isInAtList": true});
         self.push_message(person, Some(group), &content);
     }
 
-    /// A person sends a file, which can be fetched once the robot asks for its address.
+    /// Simulates a file from a person. It can be fetched once the robot asks for its address.
     pub fn send_file(&self, person: &str, name: &str, bytes: &[u8]) {
         let code = format!("code-{}", self.with(ServerState::fresh_id));
         self.add_file(&code, bytes);
@@ -220,7 +220,7 @@ impl DingTalkServer {
         self.with(|state| state.files.insert(code.to_owned(), bytes.to_vec()));
     }
 
-    /// Delivers a message with these fields, besides the usual ones.
+    /// Delivers a message with these fields in addition to the usual ones.
     pub fn push_message(&self, person: &str, group: Option<&str>, content: &Value) {
         self.with(|state| {
             let chat = group.map_or_else(|| format!("user:{person}"), str::to_owned);
@@ -242,7 +242,7 @@ impl DingTalkServer {
         });
     }
 
-    /// A person presses a button of a card.
+    /// Simulates that a person presses a button on a card.
     pub fn press(&self, person: &str, card: &str, button: &str) {
         let content = json!({"cardPrivateData": {"actionIds": [button], "params": {}}});
         let data = json!({
@@ -252,7 +252,7 @@ impl DingTalkServer {
         self.with(|state| state.push(CARD_TOPIC, &data));
     }
 
-    /// Sends a frame as it is; nobody waits for an acknowledgement.
+    /// Sends a frame unchanged, without expecting an acknowledgement.
     pub fn push_raw(&self, text: &str) {
         self.with(|state| {
             for socket in state.sockets.iter().filter(|one| !one.is_leaving) {
@@ -261,7 +261,7 @@ impl DingTalkServer {
         });
     }
 
-    /// Delivers the last event so many more times.
+    /// Delivers the last event this many more times.
     pub fn repeat(&self, times: usize) {
         self.with(|state| {
             let Some(event) = state.events.last().cloned() else { return };
@@ -271,7 +271,7 @@ impl DingTalkServer {
         });
     }
 
-    /// Tells every client to leave: nothing more comes on its socket, which stays open.
+    /// Tells every client to leave: nothing more arrives on its socket, which stays open.
     pub fn disconnect(&self) {
         self.with(|state| {
             let id = state.fresh_id();
@@ -302,12 +302,12 @@ impl DingTalkServer {
         self.with(|state| state.faults.entry(path.to_owned()).or_default().push_back(fault));
     }
 
-    /// From now on, no token that was given out is accepted.
+    /// Invalidates all tokens issued so far.
     pub fn expire_tokens(&self) {
         self.with(|state| state.tokens.clear());
     }
 
-    /// Sets how many seconds the next tokens are said to live.
+    /// Sets how many seconds the next tokens claim to live.
     pub fn set_token_lifetime(&self, seconds: u64) {
         self.with(|state| state.token_lifetime = seconds);
     }
@@ -322,12 +322,12 @@ impl DingTalkServer {
         self.with(|state| state.sessions.clear());
     }
 
-    /// Takes a permission from the app.
+    /// Removes a permission from the app.
     pub fn deny(&self, path: &str, scope: &str) {
         self.with(|state| state.denied.insert(path.to_owned(), scope.to_owned()));
     }
 
-    /// Nothing of the robot reaches the person any more.
+    /// Blocks the robot's messages to this person.
     pub fn block(&self, person: &str) {
         self.with(|state| state.blocked.push(person.to_owned()));
     }
@@ -336,7 +336,7 @@ impl DingTalkServer {
         self.with(|state| state.calls.iter().filter(|call| call.path == path).cloned().collect())
     }
 
-    /// Returns the messages of the robot in a chat, as they read now.
+    /// Returns the robot's messages in a chat, in their current form.
     pub fn messages(&self, chat: &str) -> Vec<RobotMessage> {
         self.with(|state| state.messages.iter().filter(|one| one.chat == chat).cloned().collect())
     }
@@ -350,7 +350,7 @@ impl DingTalkServer {
         self.with(|state| state.events.iter().all(|event| event.is_acknowledged))
     }
 
-    /// Returns how many frames with events were sent.
+    /// Returns how many event frames were sent.
     pub fn deliveries(&self) -> usize {
         self.with(|state| state.deliveries)
     }
@@ -417,7 +417,7 @@ impl PlatformFake for Shared {
 
     fn open_socket(&self, request: &PlatformRequest) -> Result<(), PlatformAnswer> {
         let ticket = request.query.get("ticket").cloned().unwrap_or_default();
-        // A ticket is good for one connection.
+        // A ticket is valid for one connection.
         let mut state = self.state.lock().unwrap();
         if request.path == "/connect" && state.tickets.remove(&ticket) {
             state.log.push(StreamLog::Dialled);

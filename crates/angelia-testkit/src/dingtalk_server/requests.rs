@@ -1,4 +1,4 @@
-//! The calls of the API, and their refusals.
+//! The API calls, and how they are refused.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::platform_server::{PlatformAnswer, PlatformRequest};
 
-/// The longest message, in bytes.
+/// Maximum size of a message in bytes.
 const MAX_BODY: usize = 20_000;
 
 /// The public template of the official library.
@@ -18,7 +18,7 @@ const PUBLIC_TEMPLATE: &str = "382e4302-551d-4880-bf29-a30acfab2e71.schema";
 
 type Answer = Result<Value, (u16, &'static str, String)>;
 
-/// Returns the answer; `None`: the connection is cut.
+/// Returns the answer, or `None` if the connection is cut.
 pub(super) fn answer(state: &mut ServerState, request: &PlatformRequest) -> Option<PlatformAnswer> {
     // The older library sends JSON without saying so.
     let fields = match serde_json::from_slice::<Value>(&request.body) {
@@ -83,7 +83,7 @@ fn answer_path(state: &mut ServerState, request: &PlatformRequest, fields: &Valu
             if fields["subscriptions"].as_array().is_none_or(Vec::is_empty) {
                 return Err((400, "invalidParameter", "no subscriptions".to_owned()));
             }
-            // The ticket has whatever an address must encode.
+            // The ticket contains characters that must be encoded in an address.
             let ticket = format!("t+/=& %{}", state.fresh_id());
             state.tickets.insert(ticket.clone());
             let endpoint = format!("{}/connect", state.address.replacen("http", "ws", 1));
@@ -292,7 +292,7 @@ fn upload(state: &mut ServerState, request: &PlatformRequest) -> Value {
     json!({"errcode": 0, "errmsg": "ok", "media_id": id, "type": kind})
 }
 
-/// Makes a card. One that exists already is left as it is.
+/// Creates a card. An existing one is left unchanged.
 fn create_card(state: &mut ServerState, fields: &Value, is_delivered: bool) -> Answer {
     let template = fields["cardTemplateId"].as_str().unwrap_or_default();
     if ![TEMPLATE, PUBLIC_TEMPLATE].contains(&template) {

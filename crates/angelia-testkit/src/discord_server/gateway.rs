@@ -1,5 +1,5 @@
-//! The gateway: sessions with numbered events. An event that comes while a session has no connection is sent when it is
-//! resumed; before the first session, events wait for it.
+//! The gateway: sessions with numbered events. An event that arrives while a session has no connection is
+//! sent when the session is resumed. Before the first session, events wait for it.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -8,38 +8,38 @@ use serde_json::{Value, json};
 use super::{BOT_ID, BOT_NAME, CHANNEL, GUILD, ServerState, TOKEN};
 use crate::platform_server::{ClientSocket, PlatformRequest, SocketFrame};
 
-/// The right to read messages must be given by the owner.
+/// The intent to read messages, which the owner must grant.
 const MESSAGE_CONTENT: u64 = 1 << 15;
 
-/// A failure of the gateway.
+/// How the gateway fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GatewayFault {
     /// Every connection is closed with this code.
     Close(u16),
-    /// Every connection ends without a word.
+    /// Every connection is cut without a close frame.
     Cut,
-    /// Every connection is asked to come again.
+    /// Every connection is asked to reconnect.
     Reconnect,
-    /// Every session is interrupted, and can be resumed or not.
+    /// Every session is invalidated; the flag says whether it can be resumed.
     Invalidate(bool),
-    /// Nobody is greeted any more.
+    /// New connections are no longer greeted.
     NoHello,
-    /// Sessions do not begin any more.
+    /// Sessions no longer start.
     NoReady,
-    /// Heartbeats are not answered any more.
+    /// Heartbeats are no longer answered.
     NoAck,
-    /// So many resumes are closed with a code.
+    /// This many resumes are refused with a close code.
     RefuseResumes(usize),
     /// All sessions are forgotten.
     ForgetSessions,
-    /// All is well again.
+    /// Everything works again.
     None,
 }
 
 #[derive(Debug)]
 pub(super) struct GatewayState {
     pub(super) heartbeat_interval: Duration,
-    /// The frames of clients.
+    /// The frames sent by clients.
     pub(super) frames: Vec<Value>,
     pub(super) delivered: usize,
     sessions: HashMap<String, GatewaySession>,
@@ -77,7 +77,7 @@ impl Default for GatewayState {
 }
 
 impl GatewaySession {
-    /// Numbers an event, and sends it if somebody is there.
+    /// Numbers an event, and sends it if a client is connected.
     fn push(&mut self, name: &str, data: &Value) -> bool {
         let seq = self.events.len() + 1;
         let frame = json!({"op": 0, "s": seq, "t": name, "d": data});
@@ -196,7 +196,7 @@ impl GatewayState {
     }
 }
 
-/// Handles a frame of a client.
+/// Handles a frame from a client.
 pub(super) fn take_frame(state: &mut ServerState, socket: &ClientSocket, frame: &SocketFrame) {
     let Some(frame) = frame.json() else {
         socket.close(4002, "Error while decoding payload.");
@@ -241,7 +241,7 @@ fn identify(state: &mut ServerState, fields: &Value, socket: &ClientSocket) {
     let guild = describe_guild(state);
     let gateway = &mut state.gateway;
     gateway.forget(socket);
-    // A bot has one session here; an older one is over.
+    // A bot has only one session here, so an older one ends.
     gateway.sessions.clear();
     let mut session = GatewaySession { socket: Some(socket.clone()), ..GatewaySession::default() };
     session.push(

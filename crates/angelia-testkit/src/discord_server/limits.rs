@@ -1,5 +1,5 @@
-//! The limits of the REST API: five messages and five edits in five seconds for each channel. Answers say in their
-//! headers what is left.
+//! The limits of the REST API: five messages and five edits in five seconds per channel. The headers of each
+//! answer state what is left.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,7 @@ struct Window {
 }
 
 impl RequestLimits {
-    /// Counts a request. `Err`: it is one too many, for so long.
+    /// Counts a request. Returns `Err` with the time to wait if it is one too many.
     pub(super) fn count(&mut self, route: &'static str, channel: &str) -> Result<(), Duration> {
         if !LIMITED.contains(&route) {
             return Ok(());
@@ -44,7 +44,7 @@ impl RequestLimits {
         Ok(())
     }
 
-    /// Adds the headers about what is left.
+    /// Adds the headers that state what is left.
     pub(super) fn describe(
         &self,
         route: &'static str,

@@ -1,6 +1,6 @@
-//! Reads the formatting of a text as the clients of Discord do, and returns what a person sees.
+//! Parses the formatting of a text like Discord's clients, and returns what a person sees.
 
-/// Nobody sees it.
+/// A character that nobody sees.
 const ZERO_WIDTH: char = '\u{200b}';
 
 /// Returns what a person sees.
@@ -11,7 +11,8 @@ pub fn visible_text(markdown: &str) -> String {
     shown.replace(ZERO_WIDTH, "")
 }
 
-/// `is_line`: the text begins at the beginning of a line, not within marks.
+/// Appends the visible text to `shown`. `is_line` means that the text begins at the start of a line
+/// rather than within marks.
 fn show(text: &[char], is_line: bool, shown: &mut String) {
     let mut at = 0;
     while at < text.len() {
@@ -36,7 +37,8 @@ fn line_end(text: &[char]) -> usize {
     text.iter().position(|c| *c == '\n').unwrap_or(text.len())
 }
 
-/// Shows a quote, and leaves out the marks of headings and lists. Returns how much it has read.
+/// Shows a quote, and omits the marks of headings and lists. Returns how many characters it has
+/// read.
 fn show_line_start(text: &[char], shown: &mut String) -> usize {
     let indent = text.iter().take_while(|c| **c == ' ').count();
     let line = &text[indent..];
@@ -64,14 +66,14 @@ fn show_line_start(text: &[char], shown: &mut String) -> usize {
     }
     let digits = line.iter().take_while(|c| c.is_ascii_digit()).count();
     if digits > 0 && starts_with(&line[digits..], ". ") {
-        // A list has numbers of its own.
+        // A list numbers its items itself.
         shown.push('•');
         return indent + digits + 2;
     }
     0
 }
 
-/// Shows the next part. Returns how much it has read, at least one character.
+/// Shows the next part. Returns how many characters it has read, at least one.
 fn show_inline(text: &[char], shown: &mut String) -> usize {
     if text[0] == '\\' {
         let escaped = text.get(1).filter(|c| !c.is_ascii_alphanumeric() && !c.is_whitespace());
@@ -122,7 +124,7 @@ fn show_code(text: &[char], shown: &mut String) -> usize {
     0
 }
 
-/// Shows an address in angle brackets, or as it is; and a mention as something else.
+/// Shows an address, with or without angle brackets, and replaces a mention.
 fn show_address(text: &[char], shown: &mut String) -> usize {
     let is_web = |text: &[char]| starts_with(text, "http://") || starts_with(text, "https://");
     if text[0] == '<' {
@@ -185,7 +187,7 @@ fn show_marked(text: &[char], shown: &mut String) -> usize {
     0
 }
 
-/// Finds the end of a part between marks. Only `~~` and `||` end at an escaped character too.
+/// Finds the end of a part between marks. Only `~~` and `||` may also end at an escaped character.
 fn find_end(text: &[char], mark: &str) -> Option<usize> {
     let length = mark.len();
     let heeds_escapes = !["~~", "||"].contains(&mark);
@@ -197,7 +199,7 @@ fn find_end(text: &[char], mark: &str) -> Option<usize> {
             continue;
         }
         let is_end = starts_with(&text[at..], mark) && at > length;
-        // Of a longer row of marks, the last ones end it.
+        // In a longer row of marks, the last ones end it.
         if is_end && text.get(at + length).copied() != first {
             return Some(at);
         }

@@ -1,9 +1,9 @@
-//! A server of Discord on loopback: the gateway and the REST API, with the refusals and the limits of the real ones.
-//! It is proven with the official Python library before our adapter meets it.
+//! A fake Discord server on loopback: the gateway and the REST API, with the refusals and limits of the real
+//! ones. It is verified with the official Python library before our adapter is tested against it.
 //!
-//! - `gateway`: sessions with numbered events, heartbeats, and what is sent again after a break.
-//! - `rest`: the REST API; `limits`: how much it takes in which time.
-//! - `markdown`: reads the formatting of a text, as the clients do.
+//! - `gateway`: sessions with numbered events, heartbeats, and what is resent after a break.
+//! - `rest`: the REST API; `limits`: its rate limits.
+//! - `markdown`: parses the formatting of a text like the clients.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,19 +26,19 @@ use crate::platform_server::{
     ClientSocket, PlatformAnswer, PlatformFake, PlatformRequest, SocketFrame, serve_platform,
 };
 
-/// The token of the bot.
+/// The bot's token.
 pub const TOKEN: &str = "MTIzNDU2.fake.token_of-the-fake";
 pub const BOT_ID: &str = "123456";
 pub const BOT_NAME: &str = "fake_bot";
 
-/// A server of Discord with a text channel.
+/// A Discord server ("guild") with a text channel.
 pub const GUILD: &str = "3000";
 pub const CHANNEL: &str = "4000";
 
 /// The flag of an application that may read messages.
 const READS_MESSAGES: u64 = 1 << 19;
 
-/// A server, and everything that was sent to it.
+/// A fake server, which records everything that is sent to it.
 #[derive(Clone, Debug)]
 pub struct DiscordServer {
     address: String,
@@ -60,11 +60,11 @@ struct ServerState {
     messages: BTreeMap<u64, BotMessage>,
     /// The buttons that a message had when it was sent.
     sent_buttons: HashMap<u64, Vec<(String, String)>>,
-    /// The messages that were sent under a nonce.
+    /// The messages that were sent with a nonce.
     nonces: HashMap<(String, String), u64>,
     /// The parents of threads.
     threads: HashMap<String, String>,
-    /// The channels of people who take no messages.
+    /// The direct channels of people who accept no messages.
     blocked: Vec<String>,
     faults: HashMap<&'static str, VecDeque<RestFault>>,
     files: HashMap<String, Vec<u8>>,
@@ -101,7 +101,7 @@ impl Default for ServerState {
     }
 }
 
-/// A request of the REST API.
+/// A request to the REST API.
 #[derive(Clone, Debug)]
 pub struct RestCall {
     /// The method and the path without ids, such as `POST messages`.
@@ -112,14 +112,14 @@ pub struct RestCall {
     pub at: Instant,
 }
 
-/// A message of the bot, as it reads now.
+/// A message from the bot in its current form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BotMessage {
     pub id: u64,
     pub channel: String,
-    /// As it was written.
+    /// The text as sent.
     pub content: String,
-    /// Without its formatting.
+    /// The text without its formatting.
     pub text: String,
     pub buttons: Vec<(String, String)>,
     pub reply_to: Option<String>,
@@ -128,14 +128,14 @@ pub struct BotMessage {
     pub edits: usize,
 }
 
-/// A failure of the next request of a route.
+/// How the next request to a route fails.
 #[derive(Clone, Debug)]
 pub enum RestFault {
     /// This status with this code and message.
     Refuse(u16, u64, &'static str),
-    /// 429: come back after so many seconds; `true`: with any request.
+    /// 429: retry after this many seconds. `true` if the limit applies to all requests.
     TooMany(f64, bool),
-    /// The request is done, and the connection cut before the answer.
+    /// The request is processed, but the connection is cut before the answer.
     Cut,
     /// Something that is not JSON.
     Garbage,
@@ -149,7 +149,7 @@ impl DiscordServer {
         Self { address, shared }
     }
 
-    /// `http://HOST:PORT`.
+    /// Returns `http://HOST:PORT`.
     pub fn base_url(&self) -> &str {
         &self.address
     }
@@ -158,7 +158,7 @@ impl DiscordServer {
         self.shared.state.lock().unwrap()
     }
 
-    /// Returns the channel of the direct messages with a person.
+    /// Returns the channel for direct messages with a person.
     pub fn direct_channel(person: u64) -> String {
         format!("9{person}")
     }
@@ -173,12 +173,12 @@ impl DiscordServer {
         self.state().gateway.push(name, data);
     }
 
-    /// A person writes to the bot, and the message gets this id.
+    /// Simulates a message from a person to the bot, and returns its id.
     pub fn say(&self, person: u64, text: &str) -> u64 {
         self.write(person, &Self::direct_channel(person), &json!({"content": text}))
     }
 
-    /// A person writes in a channel of the server; `extra` are further fields.
+    /// Simulates a message from a person in a channel of the server. `extra` contains further fields.
     pub fn say_in(&self, channel: &str, person: u64, extra: &Value) -> u64 {
         let mut fields = json!({"guild_id": GUILD, "member": member(None)});
         fields.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
@@ -193,7 +193,7 @@ impl DiscordServer {
         id
     }
 
-    /// A person changes a direct message.
+    /// Simulates that a person edits a direct message.
     pub fn edit(&self, person: u64, id: u64, text: &str) {
         let mut message = person_message(id, person, &Self::direct_channel(person));
         message["content"] = text.into();
@@ -201,13 +201,13 @@ impl DiscordServer {
         self.push("MESSAGE_UPDATE", &message);
     }
 
-    /// A person deletes a direct message.
+    /// Simulates that a person deletes a direct message.
     pub fn delete(&self, person: u64, id: u64) {
         let channel = Self::direct_channel(person);
         self.push("MESSAGE_DELETE", &json!({"id": id.to_string(), "channel_id": channel}));
     }
 
-    /// A person sends a file.
+    /// Simulates a file from a person.
     pub fn send_file(&self, person: u64, name: &str, bytes: &[u8]) -> u64 {
         let (id, url) = {
             let mut state = self.state();
@@ -224,7 +224,7 @@ impl DiscordServer {
         self.write(person, &channel, &json!({"content": "", "attachments": [attachment]}))
     }
 
-    /// A person presses a button of a message.
+    /// Simulates that a person presses a button on a message.
     pub fn press(&self, person: u64, message: &BotMessage, label: &str) {
         let (_, value) = message.buttons.iter().find(|(text, _)| text == label).unwrap();
         let data = json!({"custom_id": value, "component_type": 2});
@@ -232,7 +232,7 @@ impl DiscordServer {
         self.interact(3, person, &message.channel, &data, Some(&pressed));
     }
 
-    /// A person uses a command in direct messages.
+    /// Simulates that a person uses a command in direct messages.
     pub fn use_command(&self, person: u64, name: &str, words: &str) {
         let options = match words {
             "" => json!([]),
@@ -274,7 +274,7 @@ impl DiscordServer {
         state.gateway.push("INTERACTION_CREATE", &fields);
     }
 
-    /// Adds a thread of a channel.
+    /// Adds a thread to a channel.
     pub fn add_thread(&self, parent: &str) -> String {
         let mut state = self.state();
         let id = state.fresh_id().to_string();
@@ -294,19 +294,19 @@ impl DiscordServer {
         self.state().gateway.delivered
     }
 
-    /// Fails in the gateway from now on, or once.
+    /// Makes the gateway fail from now on, or once.
     pub fn fail_gateway(&self, fault: GatewayFault) {
         self.state().gateway.fail(fault);
     }
 
-    /// Returns the frames with this code that clients have sent.
+    /// Returns the frames with this opcode that clients have sent.
     pub fn frames(&self, op: u64) -> Vec<Value> {
         let state = self.state();
         let frames = state.gateway.frames.iter().filter(|frame| frame["op"] == op);
         frames.map(|frame| frame["d"].clone()).collect()
     }
 
-    /// Sends something to every connection that is not an event.
+    /// Sends something other than an event to every connection.
     pub fn send_frame(&self, text: &str) {
         self.state().gateway.send_frame(text);
     }
@@ -319,22 +319,22 @@ impl DiscordServer {
         self.state().faults.entry(route).or_default().push_back(fault);
     }
 
-    /// A person takes no more messages of the bot.
+    /// Simulates that a person accepts no more messages from the bot.
     pub fn block(&self, person: u64) {
         self.state().blocked.push(Self::direct_channel(person));
     }
 
-    /// The owner has not let the bot read messages.
+    /// Simulates that the owner has not allowed the bot to read messages.
     pub fn forbid_reading(&self) {
         self.state().flags = 0;
     }
 
-    /// The owner has another program answer buttons.
+    /// Simulates that the owner has another program handle buttons.
     pub fn divert_interactions(&self) {
         self.state().interactions_url = Some("https://example.org/buttons".to_owned());
     }
 
-    /// The number of servers that the bot is in.
+    /// Sets the number of servers that the bot is in.
     pub fn set_servers(&self, count: usize) {
         self.state().servers = count;
     }
@@ -347,7 +347,7 @@ impl DiscordServer {
         self.state().calls.iter().filter(|call| call.route == route).cloned().collect()
     }
 
-    /// Returns the messages of the bot in a channel, as they read now.
+    /// Returns the bot's messages in a channel, in their current form.
     pub fn messages(&self, channel: &str) -> Vec<BotMessage> {
         let state = self.state();
         state.messages.values().filter(|one| one.channel == channel).cloned().collect()
@@ -360,7 +360,7 @@ impl DiscordServer {
 }
 
 impl ServerState {
-    /// Ids begin with the milliseconds since 2015, and grow.
+    /// Returns a new id. Ids begin with the milliseconds since 2015 and increase.
     fn fresh_id(&mut self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         let milliseconds = u64::try_from(since.as_millis()).unwrap() - 1_420_070_400_000;
@@ -369,7 +369,7 @@ impl ServerState {
     }
 }
 
-/// The time in the form of Discord. Only the part that makes it unique is right.
+/// Returns a time in Discord's format. Only the part that makes it unique is correct.
 fn timestamp() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seconds = since.as_secs() % 86_400;
@@ -385,7 +385,7 @@ fn user(person: u64) -> Value {
     })
 }
 
-/// In interactions, members have their user.
+/// Returns a member. In interactions, members include their user.
 fn member(person: Option<u64>) -> Value {
     let mut member = json!({
         "roles": ["6000"], "joined_at": "2020-01-01T00:00:00+00:00", "deaf": false, "mute": false,
@@ -412,7 +412,7 @@ impl PlatformFake for Shared {
     }
 
     fn open_socket(&self, request: &PlatformRequest) -> Result<(), PlatformAnswer> {
-        // The library asks for `/gw/` where it was told `/gw`.
+        // The library requests `/gw/` although it was told `/gw`.
         let is_gateway = request.path.trim_end_matches('/') == "/gw";
         if is_gateway { Ok(()) } else { Err(PlatformAnswer::json(404, &Value::Null)) }
     }

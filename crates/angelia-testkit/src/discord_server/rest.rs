@@ -1,4 +1,4 @@
-//! The REST API, and its refusals.
+//! The REST API, and how it refuses requests.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::platform_server::{PlatformAnswer, PlatformRequest};
 
-/// The longest text, with its formatting, and the most of everything else.
+/// Maximum length of a text including its formatting, and other limits.
 const MAX_CONTENT: usize = 2000;
 const MAX_NONCE: usize = 25;
 const MAX_LABEL: usize = 80;
@@ -21,10 +21,10 @@ const MAX_FILE: usize = 10 << 20;
 /// A status, a code and a message.
 type RestResult<T = Value> = Result<T, (u16, u64, &'static str)>;
 
-/// Returns the answer; `None`: the connection is cut.
+/// Returns the answer, or `None` if the connection is cut.
 pub(super) fn answer(state: &mut ServerState, request: &PlatformRequest) -> Option<PlatformAnswer> {
     if let Some(bytes) = state.files.get(&request.path) {
-        // Nobody has asked for credentials here.
+        // Files must be fetched without credentials.
         let status = if request.header("authorization").is_empty() { 200 } else { 400 };
         return Some(PlatformAnswer::bytes(status, "text/plain", bytes.clone()));
     }
@@ -70,7 +70,7 @@ fn decide(
     parts: &[&str],
     fields: &Value,
 ) -> Option<PlatformAnswer> {
-    // An interaction has a token of its own in its path.
+    // An interaction has its own token in its path.
     let is_right = request.header("authorization") == format!("Bot {TOKEN}");
     if route != "POST callback" && !is_right {
         return Some(refuse(401, 0, "401: Unauthorized"));
@@ -92,7 +92,7 @@ fn decide(
         return None;
     }
     let answer = match done {
-        // As the real one: a success without content.
+        // Like the real server: a success without content.
         Ok(Value::Null) => PlatformAnswer { status: 204, headers: Vec::new(), body: Vec::new() },
         Ok(result) => PlatformAnswer::json(200, &result),
         Err((status, code, why)) => refuse(status, code, why),
@@ -108,7 +108,7 @@ fn too_many(seconds: f64, is_global: bool) -> PlatformAnswer {
     let body = json!({
         "message": "You are being rate limited.", "retry_after": seconds, "global": is_global,
     });
-    // The library takes a limit without this header for a ban.
+    // The library treats a rate limit without this header as a ban.
     PlatformAnswer::json(429, &body).with_header("Via", "1.1 fake")
 }
 

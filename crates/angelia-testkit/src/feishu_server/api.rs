@@ -1,4 +1,4 @@
-//! The requests of the open API, and their refusals.
+//! The requests of the open API, and how they are refused.
 
 use std::{collections::VecDeque, time::Instant};
 
@@ -11,21 +11,21 @@ use super::{
 };
 use crate::platform_server::{PlatformAnswer, PlatformRequest};
 
-/// The limits of a request with a card and with a text.
+/// The size limits of a request with a card and with a text.
 const MAX_CARD: usize = 30 << 10;
 const MAX_TEXT: usize = 150 << 10;
 
-/// The data of an answer, or the code and the words of a refusal.
+/// The data of an answer, or the code and message of a refusal.
 type ApiResult = Result<Value, (i64, String)>;
 
 fn refuse<T>(code: i64, words: &str) -> Result<T, (i64, String)> {
     Err((code, words.to_owned()))
 }
 
-/// Returns the answer; `None`: the connection is cut.
+/// Returns the answer, or `None` if the connection is cut.
 pub(super) fn answer(state: &mut ServerState, request: &PlatformRequest) -> Option<PlatformAnswer> {
     let mut request = request.clone();
-    // JSON is read whatever the type of the content is said to be.
+    // JSON is parsed whatever content type is declared.
     if let Ok(fields) = serde_json::from_slice(&request.body) {
         request.fields = fields;
     }
@@ -73,7 +73,7 @@ pub(super) fn answer(state: &mut ServerState, request: &PlatformRequest) -> Opti
         return None;
     }
     Some(match result {
-        // Two old answers have their fields beside the code.
+        // Two old answers have their fields next to the code.
         Ok(data) if matches!(name, "token" | "bot") => {
             let mut body = json!({"code": 0, "msg": "ok"});
             if let (Some(body), Value::Object(data)) = (body.as_object_mut(), data) {
@@ -297,7 +297,7 @@ fn patch(state: &mut ServerState, id: &str, request: &PlatformRequest) -> ApiRes
 fn upload(state: &mut ServerState, kind: &str, request: &PlatformRequest) -> ApiResult {
     let fields = &request.fields;
     let text = |name: &str| fields[name].as_str().map(str::to_owned);
-    // The official library names no file in the part with its content.
+    // The official library does not name the file in the part with its content.
     let part = text(if kind == "images" { "image" } else { "file" });
     let unnamed = part.map(|part| (text("file_name").unwrap_or_default(), part.into_bytes()));
     let Some((name, bytes)) = request.file.clone().or(unnamed) else {
@@ -369,7 +369,7 @@ fn seen_card(state: &ServerState, content: &Value) -> Result<SeenCard, (i64, Str
 }
 
 impl ServerState {
-    /// Returns a message as people see it now.
+    /// Returns a message as people currently see it.
     pub(super) fn see(&self, message: &StoredMessage) -> SeenMessage {
         let content = &message.content;
         let seen = match message.kind.as_str() {

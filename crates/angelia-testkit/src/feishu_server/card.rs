@@ -1,4 +1,4 @@
-//! Reads cards of schema 2.0, as the platform does: what people see of them, and what is refused.
+//! Parses cards of schema 2.0 like the platform: what people see of them, and what is refused.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use serde_json::Value;
@@ -10,7 +10,7 @@ pub(super) struct SeenCard {
     pub(super) buttons: Vec<(String, Value)>,
 }
 
-/// Returns what people see, or the code and the words of the refusal.
+/// Returns what people see, or the code and message of the refusal.
 pub(super) fn read_card(card: &Value) -> Result<SeenCard, (i64, String)> {
     if card["schema"] != "2.0" {
         return Err((230_099, "the card has another schema than 2.0".to_owned()));
@@ -53,7 +53,7 @@ fn read_element(element: &Value, seen: &mut SeenCard) -> Result<(), (i64, String
     Ok(())
 }
 
-/// Returns the text that the Markdown of a card shows, or what is wrong with it.
+/// Returns the visible text of a card's Markdown, or what is wrong with it.
 pub fn visible_markdown(markdown: &str) -> Result<String, String> {
     let mut text = String::new();
     let options =

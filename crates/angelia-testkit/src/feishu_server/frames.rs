@@ -1,4 +1,4 @@
-//! The protobuf of the WebSocket, as the platform writes and reads it.
+//! The protobuf encoding of the WebSocket, as the platform writes and reads it.
 
 /// A frame: the numbers of fields 3 and 4, the headers, and the payload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! A server of Feishu's open API and its WebSocket on loopback: the transport, and the refusals of the real
-//! one. It is proven with the official Python library before our adapter meets it.
+//! A fake of Feishu's open API and its WebSocket on loopback: the transport, and the refusals of the real
+//! one. It is verified with the official Python library before our adapter is tested against it.
 //!
 //! - `api`: the requests; `card`: what people see of a card.
-//! - `frames`: the protobuf of the WebSocket.
+//! - `frames`: the protobuf encoding of the WebSocket.
 //! - `people`: what people do.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -34,7 +34,7 @@ pub const BOT_NAME: &str = "Fake Bot";
 /// The service of the connections.
 const SERVICE: u64 = 33_554_678;
 
-/// A server, and everything that was sent to it.
+/// A fake server, which records everything that is sent to it.
 #[derive(Clone, Debug)]
 pub struct FeishuServer {
     address: String,
@@ -83,14 +83,14 @@ struct SentEvent {
     is_acked: bool,
 }
 
-/// A frame that came back.
+/// A frame that the client sent back.
 #[derive(Clone, Debug)]
 pub struct Acknowledgement {
     pub code: i64,
     /// The answer to a press.
     pub answer: Option<Value>,
     pub frame: WireFrame,
-    /// Since the event was sent.
+    /// The time since the event was sent.
     pub after: Duration,
 }
 
@@ -103,14 +103,14 @@ pub struct ApiCall {
     pub at: Instant,
 }
 
-/// A failure of the next request of an operation.
+/// How the next request of an operation fails.
 #[derive(Clone, Debug)]
 pub enum ApiFault {
-    /// This code and these words.
+    /// Refuses with this code and message.
     Refuse(i64, String),
-    /// Come back after so many seconds.
+    /// Retry after this many seconds.
     TooMany(u64),
-    /// The request is done, and the connection cut before the answer.
+    /// The request is processed, but the connection is cut before the answer.
     Cut,
     /// Something that is not JSON.
     Garbage,
@@ -136,21 +136,21 @@ struct StoredCard {
     updates: usize,
 }
 
-/// A message of the bot, as it reads now.
+/// A message from the bot in its current form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeenMessage {
     pub id: String,
     pub chat: String,
-    /// Without its formatting.
+    /// The text without its formatting.
     pub text: String,
     pub buttons: Vec<(String, Value)>,
-    /// The buttons that it had when it was sent.
+    /// The buttons that the message had when it was sent.
     pub sent_buttons: Vec<(String, Value)>,
     pub reply_to: Option<String>,
     pub in_thread: bool,
     /// The name and the content of a file.
     pub file: Option<(String, Vec<u8>)>,
-    /// It still grows.
+    /// Whether the message is still growing.
     pub is_streaming: bool,
     pub edits: usize,
 }
@@ -163,7 +163,7 @@ impl FeishuServer {
         Self { address, shared }
     }
 
-    /// `http://HOST:PORT`.
+    /// Returns `http://HOST:PORT`.
     pub fn base_url(&self) -> &str {
         &self.address
     }
@@ -173,47 +173,47 @@ impl FeishuServer {
         state.faults.entry(operation.to_owned()).or_default().push_back(fault);
     }
 
-    /// Fails the next message with this text, as it stands in the request.
+    /// Fails the next message that contains this text in the request.
     pub fn fail_text(&self, text: &str, fault: ApiFault) {
         self.state().text_faults.push((text.to_owned(), fault));
     }
 
-    /// The platform closes every stream, as it does after some minutes.
+    /// Closes every stream, as the platform does after some minutes.
     pub fn close_streams(&self) {
         self.state().cards.values_mut().for_each(|card| card.is_streaming = false);
     }
 
-    /// Tokens that were given are not valid any more.
+    /// Invalidates all tokens issued so far.
     pub fn revoke_tokens(&self) {
         self.state().valid_token = None;
     }
 
-    /// From now on tokens live for so many seconds.
+    /// Sets how many seconds tokens live from now on.
     pub fn set_token_lifetime(&self, seconds: u64) {
         self.state().token_lifetime = seconds;
     }
 
-    /// What connections are told, as `ClientConfig`.
+    /// Sets the `ClientConfig` that connections get.
     pub fn set_config(&self, config: Value) {
         self.state().config = config;
     }
 
-    /// The app loses a permission.
+    /// Removes a permission from the app.
     pub fn remove_scope(&self, scope: &str) {
         self.state().scopes.retain(|one| one != scope);
     }
 
-    /// Changes what the platform tells about the app.
+    /// Changes what the platform reports about the app.
     pub fn change_app(&self, change: impl FnOnce(&mut Value)) {
         change(&mut self.state().app);
     }
 
-    /// Nobody in the chat may be written to.
+    /// Refuses all messages to this chat.
     pub fn block(&self, chat: &str) {
         self.state().blocked.push(chat.to_owned());
     }
 
-    /// Adds a file that messages can have.
+    /// Adds a file that messages can contain.
     pub fn add_file(&self, key: &str, name: &str, bytes: &[u8]) {
         self.state().files.insert(key.to_owned(), (name.to_owned(), bytes.to_vec()));
     }
@@ -223,7 +223,7 @@ impl FeishuServer {
         state.calls.iter().filter(|call| call.name == operation).cloned().collect()
     }
 
-    /// Returns the messages of the bot in a chat, as they read now.
+    /// Returns the bot's messages in a chat, in their current form.
     pub fn messages(&self, chat: &str) -> Vec<SeenMessage> {
         let state = self.state();
         let here = state.messages.values().filter(|one| one.chat == chat);
@@ -238,12 +238,12 @@ impl FeishuServer {
         self.state().pings.clone()
     }
 
-    /// How many tokens were given.
+    /// Returns how many tokens were issued.
     pub fn tokens(&self) -> usize {
         self.state().tokens
     }
 
-    /// Whether every event was acknowledged.
+    /// Returns whether every event was acknowledged.
     pub fn is_acknowledged(&self) -> bool {
         self.state().events.iter().all(|event| event.is_acked)
     }
@@ -326,7 +326,7 @@ impl ServerState {
         self.deliveries += 1;
         let size = event.payload.len().div_ceil(event.parts).max(1);
         let parts: Vec<&[u8]> = event.payload.chunks(size).collect();
-        // The parts come in any order.
+        // The parts arrive in any order.
         for (seq, payload) in parts.iter().enumerate().rev() {
             let header = |key: &str, value: String| (key.to_owned(), value);
             let headers = vec![
@@ -378,7 +378,7 @@ impl PlatformFake for Shared {
     fn socket_opened(&self, _request: &PlatformRequest, socket: &ClientSocket) {
         let mut state = self.state.lock().unwrap();
         state.sockets.push(socket.clone());
-        // What was not acknowledged comes again.
+        // Resend the events that were not acknowledged.
         for index in 0..state.events.len() {
             if !state.events[index].is_acked {
                 state.deliver(index);

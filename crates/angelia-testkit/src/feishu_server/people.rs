@@ -1,20 +1,20 @@
-//! What people do: they write, press buttons, and recall messages.
+//! What people do: write, press buttons, and recall messages.
 
 use serde_json::{Value, json};
 
 use super::{APP_ID, BOT_ID, FeishuServer, SeenMessage, SentEvent};
 
-/// The kind of the chat that somebody writes in.
+/// The kind of chat in which a person writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageKind<'a> {
-    /// With the bot alone.
+    /// A chat with the bot alone.
     Direct,
-    /// In a group with this id; `true`: the bot is mentioned.
+    /// The group with this id; `true` if the bot is mentioned.
     Group(&'a str, bool),
 }
 
 impl FeishuServer {
-    /// The id of the direct chat with a person.
+    /// Returns the id of the direct chat with a person.
     pub fn direct_chat(person: &str) -> String {
         format!("oc_with_{person}")
     }
@@ -61,7 +61,7 @@ impl FeishuServer {
         id
     }
 
-    /// Presses a button, also one that was there when the message was sent.
+    /// Presses a button, even one that was there only when the message was sent.
     pub fn press(&self, person: &str, message: &SeenMessage, label: &str) {
         let buttons = message.buttons.iter().chain(&message.sent_buttons);
         let (_, value) = buttons.into_iter().find(|(text, _)| text == label).unwrap();
@@ -89,7 +89,7 @@ impl FeishuServer {
         self.push_parts(kind, event, 1);
     }
 
-    /// Sends an event in so many parts.
+    /// Sends an event in this many parts.
     pub fn push_parts(&self, kind: &str, event: &Value, parts: usize) {
         let id = self.state().fresh_id("event");
         let payload = json!({
@@ -103,7 +103,7 @@ impl FeishuServer {
         self.push_payload(payload.to_string().into_bytes(), parts);
     }
 
-    /// Sends any bytes as an event.
+    /// Sends arbitrary bytes as an event.
     pub fn push_payload(&self, payload: Vec<u8>, parts: usize) {
         let mut state = self.state();
         let id = state.fresh_id("frame");
@@ -112,7 +112,7 @@ impl FeishuServer {
         state.deliver(last);
     }
 
-    /// Sends bytes that are no frame.
+    /// Sends bytes that are not a frame.
     pub fn push_garbage(&self) {
         let state = self.state();
         for socket in &state.sockets {

@@ -1,9 +1,9 @@
-//! Reads the HTML of a message as clients do: only the tags and attributes that the specification suggests.
+//! Parses the HTML of a message like clients: only the tags and attributes that the specification suggests.
 
 const TAGS: [&str; 13] =
     ["p", "br", "strong", "b", "em", "i", "del", "s", "code", "pre", "a", "blockquote", "span"];
 
-/// Returns the text as it is shown, or what is wrong with the HTML.
+/// Returns the text as shown, or what is wrong with the HTML.
 pub fn visible_text(html: &str) -> Result<String, String> {
     let mut text = String::new();
     let mut open: Vec<&str> = Vec::new();
@@ -37,7 +37,7 @@ pub fn visible_text(html: &str) -> Result<String, String> {
             rest = &rest[end + 1..];
         } else {
             let is_literal = open.contains(&"pre");
-            // Outside of preformatted text a line break is a space.
+            // Outside preformatted text, a line break is a space.
             text.push(if c == '\n' && !is_literal { ' ' } else { c });
             rest = &rest[c.len_utf8()..];
         }

@@ -1,9 +1,9 @@
-//! A homeserver of Matrix on loopback: the parts of the client-server API that bots use, with the refusals of
-//! Synapse. It is proven with matrix-nio before our adapter meets it.
+//! A fake Matrix homeserver on loopback: the parts of the client-server API that bots use, with Synapse's
+//! refusals. It is verified with matrix-nio before our adapter is tested against it.
 //!
-//! - `requests`: the requests, and their refusals; `sync`: the long poll.
+//! - `requests`: the requests, and how they are refused; `sync`: the long poll.
 //! - `rooms`: rooms with their members and events.
-//! - `html`: reads the formatting of a message, as clients do.
+//! - `html`: parses the formatting of a message like clients.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,14 +27,14 @@ use self::{
 };
 use crate::platform_server::{PlatformAnswer, PlatformFake, PlatformRequest, serve_platform};
 
-/// The access token of the bot.
+/// The bot's access token.
 pub const TOKEN: &str = "syt_YW5nZWxpYQ_TestTokenOfTheFake_0aBcDe";
 /// The bot, its name, and its server.
 pub const BOT: &str = "@angelia:test.example";
 pub const BOT_NAME: &str = "Angelia Bot";
 pub const SERVER_NAME: &str = "test.example";
 
-/// A server, and everything that was sent to it.
+/// A fake server, which records everything that is sent to it.
 #[derive(Clone, Debug)]
 pub struct MatrixServer {
     address: String,
@@ -50,26 +50,26 @@ struct Shared {
 #[derive(Debug, Default)]
 struct ServerState {
     rooms: BTreeMap<String, Room>,
-    /// The position of the newest event of all rooms.
+    /// The position of the newest event in all rooms.
     position: u64,
-    /// The events that requests with a transaction id have made, by path.
+    /// The events created by requests with a transaction id, by path.
     transactions: HashMap<String, String>,
     media: HashMap<String, (String, Vec<u8>)>,
     calls: Vec<MatrixCall>,
     faults: HashMap<String, VecDeque<MatrixFault>>,
-    /// How often everything is delivered although it was confirmed.
+    /// How many more times everything is delivered, even if it was confirmed.
     repeats: usize,
     delivered: usize,
     /// The position up to which events were confirmed.
     confirmed: u64,
-    /// How many first polls there were.
+    /// Number of first polls.
     first_polls: usize,
-    /// The bucket of Synapse for the events of one person.
+    /// Synapse's rate-limit bucket for the events of one person.
     bucket: Option<Bucket>,
     has_old_media: bool,
 }
 
-/// A bucket that fills by `rate` in a second.
+/// A bucket that fills at `rate` per second.
 #[derive(Debug)]
 struct Bucket {
     size: f64,
@@ -90,14 +90,14 @@ pub struct MatrixCall {
     pub at: Instant,
 }
 
-/// A failure of the next request of a name.
+/// How the next request with a given name fails.
 #[derive(Clone, Debug)]
 pub enum MatrixFault {
-    /// A status with an error code and its words.
+    /// A status with an error code and its message.
     Refuse(u16, &'static str, &'static str),
-    /// 429: come back after so many milliseconds.
+    /// 429: retry after this many milliseconds.
     TooMany(u64),
-    /// The request is done, and the connection cut before the answer.
+    /// The request is processed, but the connection is cut before the answer.
     Cut,
     /// Something that is not JSON.
     Garbage,
@@ -109,7 +109,7 @@ impl MatrixServer {
         Self { address: serve_platform(Arc::clone(&shared)), shared }
     }
 
-    /// `http://HOST:PORT`.
+    /// Returns `http://HOST:PORT`.
     pub fn base_url(&self) -> &str {
         &self.address
     }
@@ -119,7 +119,7 @@ impl MatrixServer {
         format!("@{name}:{SERVER_NAME}")
     }
 
-    /// Returns the room of a person and the bot alone, which is made when it is needed.
+    /// Returns the room that a person shares with the bot alone, creating it if necessary.
     pub fn direct_room(&self, person: &str) -> String {
         let room = format!("!direct-{person}:{SERVER_NAME}");
         let mut state = self.state();
@@ -130,7 +130,7 @@ impl MatrixServer {
         room
     }
 
-    /// Makes a room of the bot and these people, and returns its id.
+    /// Creates a room with the bot and these people, and returns its id.
     pub fn add_room(&self, name: &str, people: &[&str]) -> String {
         let room = format!("!{name}:{SERVER_NAME}");
         let people: Vec<String> = people.iter().map(|name| Self::person(name)).collect();
@@ -141,7 +141,7 @@ impl MatrixServer {
         room
     }
 
-    /// A person makes a room, and invites the bot.
+    /// Simulates that a person creates a room and invites the bot.
     pub fn invite(&self, name: &str, person: &str) -> String {
         let room = format!("!{name}:{SERVER_NAME}");
         let person = Self::person(person);
@@ -152,20 +152,20 @@ impl MatrixServer {
         room
     }
 
-    /// A person joins a room.
+    /// Simulates that a person joins a room.
     pub fn join(&self, room: &str, person: &str) {
         let person = Self::person(person);
         self.state().set_member(room, &person, &person, "join");
         self.shared.changed.notify_all();
     }
 
-    /// A person throws the bot out of a room.
+    /// Simulates that a person removes the bot from a room.
     pub fn kick(&self, room: &str, person: &str) {
         self.state().set_member(room, &Self::person(person), BOT, "leave");
         self.shared.changed.notify_all();
     }
 
-    /// A room becomes encrypted.
+    /// Makes a room encrypted.
     pub fn encrypt(&self, room: &str, person: &str) {
         let content = json!({"algorithm": "m.megolm.v1.aes-sha2"});
         let mut state = self.state();
@@ -174,25 +174,25 @@ impl MatrixServer {
         self.shared.changed.notify_all();
     }
 
-    /// A person writes to the bot directly. Returns the event's id.
+    /// Simulates a direct message from a person to the bot. Returns the event's id.
     pub fn say(&self, person: &str, text: &str) -> String {
         let room = self.direct_room(person);
         self.say_in(&room, person, json!({"msgtype": "m.text", "body": text}))
     }
 
-    /// A person sends a message with this content. Returns the event's id.
+    /// Simulates a message with this content from a person. Returns the event's id.
     pub fn say_in(&self, room: &str, person: &str, content: Value) -> String {
         self.push(room, person, "m.room.message", content)
     }
 
-    /// A person sends any event.
+    /// Simulates an arbitrary event from a person.
     pub fn push(&self, room: &str, person: &str, kind: &str, content: Value) -> String {
         let id = self.state().add_event(room, &Self::person(person), kind, content, None);
         self.shared.changed.notify_all();
         id
     }
 
-    /// A person changes what they have written.
+    /// Simulates that a person edits a message.
     pub fn edit(&self, room: &str, person: &str, event: &str, text: &str) -> String {
         let content = json!({
             "msgtype": "m.text", "body": format!("* {text}"),
@@ -202,13 +202,13 @@ impl MatrixServer {
         self.say_in(room, person, content)
     }
 
-    /// A person reacts to an event.
+    /// Simulates a reaction of a person to an event.
     pub fn react(&self, room: &str, person: &str, event: &str, key: &str) -> String {
         let relation = json!({"rel_type": "m.annotation", "event_id": event, "key": key});
         self.push(room, person, "m.reaction", json!({"m.relates_to": relation}))
     }
 
-    /// A person takes back an event.
+    /// Simulates that a person redacts an event.
     pub fn redact(&self, room: &str, person: &str, event: &str) {
         self.state().redact(room, &Self::person(person), event);
         self.shared.changed.notify_all();
@@ -226,12 +226,12 @@ impl MatrixServer {
         self.state().media.get(id).map(|(_, bytes)| bytes.clone())
     }
 
-    /// The server is an old one, whose files need no authentication.
+    /// Makes this an old server, whose files need no authentication.
     pub fn use_old_media(&self) {
         self.state().has_old_media = true;
     }
 
-    /// From now on a person may send `burst` events at once, and `rate` in a second.
+    /// Limits a person to `burst` events at once, and `rate` per second, from now on.
     pub fn limit_events(&self, burst: f64, rate: f64) {
         let bucket = Bucket { size: burst, rate, level: burst, filled_at: Instant::now() };
         self.state().bucket = Some(bucket);
@@ -251,12 +251,12 @@ impl MatrixServer {
         self.state().calls.iter().filter(|call| call.name == name).cloned().collect()
     }
 
-    /// Returns the messages of the bot in a room, as they read now.
+    /// Returns the bot's messages in a room, in their current form.
     pub fn messages(&self, room: &str) -> Vec<ShownEvent> {
         self.state().rooms.get(room).map(Room::bot_messages).unwrap_or_default()
     }
 
-    /// Returns a message of the bot as it was sent.
+    /// Returns a message from the bot as it was sent.
     pub fn first_version(&self, room: &str, event: &str) -> Option<ShownEvent> {
         self.state().rooms.get(room)?.first_version(event)
     }
@@ -271,7 +271,7 @@ impl MatrixServer {
             .unwrap_or_default()
     }
 
-    /// Returns how often events were delivered; a repetition has them all.
+    /// Returns how often events were delivered. A repetition delivers all of them.
     pub fn delivered(&self) -> usize {
         self.state().delivered
     }
@@ -282,7 +282,7 @@ impl MatrixServer {
         state.confirmed >= state.position
     }
 
-    /// Waits until somebody has polled for the first time: earlier events are history.
+    /// Waits until a client has polled for the first time, because earlier events are history.
     pub fn wait_for_first_poll(&self) {
         let state = self.state();
         let timeout = Duration::from_secs(20);
@@ -298,7 +298,7 @@ impl MatrixServer {
 }
 
 impl Bucket {
-    /// Takes one event out, or returns the milliseconds until there is one.
+    /// Takes one event from the bucket, or returns the milliseconds until one is available.
     fn take(&mut self) -> Result<(), u64> {
         let passed = self.filled_at.elapsed().as_secs_f64();
         self.filled_at = Instant::now();

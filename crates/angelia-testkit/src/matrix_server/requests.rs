@@ -1,16 +1,16 @@
-//! The requests of the client-server API, and their refusals.
+//! The requests of the client-server API, and how they are refused.
 
 use serde_json::{Value, json};
 
 use super::{BOT, SERVER_NAME, ServerState, TOKEN, rooms::display_name, sync::position};
 use crate::platform_server::{PlatformAnswer, PlatformRequest};
 
-/// The largest event.
+/// Maximum size of an event.
 const MAX_EVENT: usize = 65_535;
 
 const MAX_FILE: usize = 50 << 20;
 
-/// An answer; status 0 cuts the connection.
+/// An answer. Status 0 cuts the connection.
 pub(super) struct Outcome {
     pub(super) status: u16,
     kind: String,
@@ -44,7 +44,7 @@ impl Outcome {
         Self { status: 502, kind: "text/html".to_owned(), body, retry_after: None }
     }
 
-    /// The connection ends without an answer.
+    /// Cuts the connection without an answer.
     pub(super) fn cut() -> Self {
         Self { status: 0, ..Self::garbage() }
     }
@@ -61,12 +61,12 @@ impl Outcome {
     }
 }
 
-/// Returns the parts of the path behind the API's own.
+/// Returns the parts of the path after the API's own prefix.
 fn parts_of(request: &PlatformRequest) -> Vec<&str> {
     request.path.split('/').filter(|part| !part.is_empty()).skip(2).collect()
 }
 
-/// Names a request by its method and action.
+/// Returns the name of a request: its method and action.
 pub(super) fn name_of(request: &PlatformRequest) -> String {
     let parts = parts_of(request);
     let action = match parts.as_slice() {

@@ -11,24 +11,24 @@ use super::{BOT, BOT_NAME, ServerState, html::visible_text};
 pub(super) struct Room {
     /// The membership of each person.
     pub(super) members: BTreeMap<String, String>,
-    /// The events, each with its position among those of all rooms.
+    /// The events, each with its position among the events of all rooms.
     pub(super) events: Vec<(u64, Value)>,
     pub(super) is_encrypted: bool,
     /// The position at which the bot became a member.
     pub(super) joined_at: u64,
-    /// Who types now, as the last request said.
+    /// Whether the bot is typing, according to its last request.
     pub(super) is_bot_typing: bool,
 }
 
-/// A message of the bot, as it reads now.
+/// A message from the bot in its current form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownEvent {
     pub id: String,
-    /// Without its formatting.
+    /// The text without its formatting.
     pub text: String,
     /// `m.text`, `m.notice` …
     pub kind: String,
-    /// The reactions of the bot itself.
+    /// The bot's own reactions.
     pub reactions: Vec<String>,
     pub reply_to: Option<String>,
     pub thread: Option<String>,
@@ -38,8 +38,9 @@ pub struct ShownEvent {
 }
 
 impl ShownEvent {
-    /// Returns the lines of the text that begin with the emoji of a number, as people read them: the emoji, and the
-    /// words behind it. As long as the bot has not reacted with all of them, there are none to press.
+    /// Returns the lines of the text that begin with a number emoji, as people read them: the emoji, and the
+    /// words after it. Empty until the bot has reacted with all of these emojis, because there is nothing to
+    /// press before.
     pub fn choices(&self) -> Vec<(String, String)> {
         let lines = self.text.lines().filter_map(|line| {
             let end = line.find(KEYCAP)? + KEYCAP.len_utf8();
@@ -52,7 +53,7 @@ impl ShownEvent {
     }
 }
 
-/// The last character of a number's emoji.
+/// The last character of a number emoji.
 const KEYCAP: char = '\u{20e3}';
 
 /// Returns the display name of a person.
@@ -66,7 +67,7 @@ pub(super) fn display_name(user: &str) -> String {
 }
 
 impl ServerState {
-    /// Makes a room whose first member has created it.
+    /// Creates a room. Its first member is the creator.
     pub(super) fn add_room(&mut self, room: &str, members: &[&str]) {
         self.rooms.insert(room.to_owned(), Room::default());
         for member in members {
@@ -110,7 +111,7 @@ impl ServerState {
         id
     }
 
-    /// Takes the content of an event away, as every server does.
+    /// Removes the content of an event, as every server does.
     pub(super) fn redact(&mut self, room: &str, sender: &str, target: &str) -> String {
         let content = json!({"redacts": target});
         let id = self.add_event(room, sender, "m.room.redaction", content, None);
@@ -135,7 +136,7 @@ impl Room {
         self.events.iter().map(|(_, event)| event).find(|event| event["event_id"] == id)
     }
 
-    /// Returns the edits of an event by its own sender.
+    /// Returns the edits of an event by its original sender.
     pub(super) fn edits_of<'a>(&'a self, id: &'a str) -> impl Iterator<Item = &'a Value> {
         let sender = self.find(id).map(|event| &event["sender"]);
         self.events.iter().map(|(_, event)| event).filter(move |event| {
@@ -146,7 +147,7 @@ impl Room {
         })
     }
 
-    /// Returns an event with its newest edit beside it, as servers answer.
+    /// Returns an event bundled with its newest edit, like servers do.
     pub(super) fn bundled(&self, id: &str) -> Option<Value> {
         let mut event = self.find(id)?.clone();
         if let Some(edit) = self.edits_of(id).last() {
@@ -202,7 +203,7 @@ impl Room {
     }
 }
 
-/// Returns the text of a message, as a client shows it.
+/// Returns the text of a message as shown by a client.
 fn shown_text(content: &Value) -> String {
     let html = content["formatted_body"].as_str();
     let html = html.filter(|_| content["format"] == "org.matrix.custom.html");

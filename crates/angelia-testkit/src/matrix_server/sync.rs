@@ -11,15 +11,15 @@ use super::{
 };
 use crate::platform_server::PlatformRequest;
 
-/// How many events of a room a poll has, where the filter does not say it.
+/// Number of events per room in a poll, unless the filter sets it.
 const DEFAULT_LIMIT: usize = 10;
 
-/// Reads a position.
+/// Parses a position.
 pub(super) fn position(token: &str) -> Option<u64> {
     token.strip_prefix('s')?.parse().ok()
 }
 
-/// Holds the request until there is something new, or its time is over.
+/// Holds the request until there is something new, or until it times out.
 pub(super) fn poll(shared: &Shared, request: &PlatformRequest) -> Outcome {
     let since = match request.query.get("since") {
         None => None,
@@ -70,7 +70,7 @@ pub(super) fn poll(shared: &Shared, request: &PlatformRequest) -> Outcome {
     }
 }
 
-/// What a poll asks for.
+/// What a poll requests.
 struct Poll<'a> {
     from: Option<u64>,
     limit: usize,
@@ -78,7 +78,7 @@ struct Poll<'a> {
 }
 
 impl Poll<'_> {
-    /// Returns what is new; `None` if nothing is.
+    /// Returns what is new, or `None` if nothing is.
     fn collect(&self, state: &ServerState) -> Option<Value> {
         let (mut join, mut invite, mut leave) = (Map::new(), Map::new(), Map::new());
         for (id, room) in &state.rooms {
@@ -124,7 +124,7 @@ impl Poll<'_> {
             let kind = event["type"].as_str().unwrap_or_default();
             self.kinds.is_none_or(|kinds| kinds.contains(&kind))
         };
-        // Who has just joined sees what was before.
+        // A member who has just joined sees earlier events.
         let since = self.from.filter(|since| room.joined_at <= *since || *since == 0);
         let from = since.unwrap_or(0);
         let all: Vec<&(u64, Value)> =

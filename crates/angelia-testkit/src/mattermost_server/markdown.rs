@@ -1,8 +1,8 @@
-//! Reads the formatting of a post as the clients of Mattermost do, and returns what a person sees.
+//! Parses the formatting of a post like Mattermost's clients, and returns what a person sees.
 
 use pulldown_cmark::{Event, Options, Parser, TagEnd};
 
-/// Nobody sees it.
+/// A character that nobody sees.
 const ZERO_WIDTH: char = '\u{200b}';
 
 /// Returns what a person sees.

@@ -1,8 +1,8 @@
-//! A server of Mattermost on loopback: its WebSocket, and the parts of the REST API that bots use, with their
-//! refusals. It is proven with mattermostdriver before our adapter meets it.
+//! A fake Mattermost server on loopback: its WebSocket, and the parts of the REST API that bots use, with
+//! their refusals. It is verified with mattermostdriver before our adapter is tested against it.
 //!
 //! - `rest`: the REST API; `people`: what people do.
-//! - `markdown`: reads the formatting of a post, as clients do.
+//! - `markdown`: parses the formatting of a post like clients.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,11 +23,11 @@ use crate::platform_server::{
     ClientSocket, PlatformAnswer, PlatformFake, PlatformRequest, SocketFrame, serve_platform,
 };
 
-/// The token of the bot.
+/// The bot's token.
 pub const TOKEN: &str = "tokenofthefakebot123456789";
 pub const BOT_NAME: &str = "angelia-bot";
 
-/// A server, and everything that was sent to it.
+/// A fake server, which records everything that is sent to it.
 #[derive(Clone, Debug)]
 pub struct MattermostServer {
     address: String,
@@ -53,7 +53,7 @@ struct ServerState {
     sockets: HashMap<u64, OpenSocket>,
     calls: Vec<MattermostCall>,
     faults: HashMap<String, VecDeque<MattermostFault>>,
-    /// The newest event of a person.
+    /// The newest event caused by a person.
     last_event: Option<(String, Value)>,
     delivered: usize,
     greetings: usize,
@@ -67,11 +67,11 @@ struct FakeChannel {
     last_post_at: i64,
 }
 
-/// A client that has a socket.
+/// A client with an open socket.
 #[derive(Debug)]
 struct OpenSocket {
     socket: ClientSocket,
-    /// The number of the next event; `None` before the token was accepted.
+    /// The number of the next event; `None` until the token has been accepted.
     next_number: Option<u64>,
 }
 
@@ -85,33 +85,33 @@ pub struct MattermostCall {
     pub at: Instant,
 }
 
-/// A failure of the next request of a name.
+/// How the next request with a given name fails.
 #[derive(Clone, Debug)]
 pub enum MattermostFault {
-    /// A status with the words of an error.
+    /// A status with an error message.
     Refuse(u16, &'static str),
-    /// 429: come back after so many seconds.
+    /// 429: retry after this many seconds.
     TooMany(u64),
-    /// The request is done, and the connection cut before the answer.
+    /// The request is processed, but the connection is cut before the answer.
     Cut,
     /// Something that is not JSON.
     Garbage,
 }
 
-/// A post of the bot, as it reads now.
+/// A post by the bot in its current form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BotPost {
     pub id: String,
-    /// Without its formatting.
+    /// The text without its formatting.
     pub text: String,
     pub root: String,
-    /// The emojis with which the bot itself has reacted.
+    /// The bot's own emoji reactions.
     pub reactions: Vec<String>,
     pub file: Option<(String, Vec<u8>)>,
     pub edits: u64,
 }
 
-/// Makes an id of 26 characters, as the server's are.
+/// Creates an id of 26 characters, like the server's ids.
 pub fn id_of(name: &str) -> String {
     let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     format!("{:x<26}", letters.to_ascii_lowercase())
@@ -125,17 +125,17 @@ impl MattermostServer {
         Self { address: serve_platform(Arc::clone(&shared)), shared }
     }
 
-    /// `http://HOST:PORT`.
+    /// Returns `http://HOST:PORT`.
     pub fn base_url(&self) -> &str {
         &self.address
     }
 
-    /// Returns the direct channel of a person, which is made when it is needed.
+    /// Returns the direct channel with a person, creating it if necessary.
     pub fn direct_channel(&self, person: &str) -> String {
         self.add_channel(&format!("direct{person}"), "D", &[person])
     }
 
-    /// Makes a channel of the bot and these people, and returns its id.
+    /// Creates a channel with the bot and these people, and returns its id.
     pub fn add_channel(&self, name: &str, kind: &str, people: &[&str]) -> String {
         let id = id_of(name);
         let members = people.iter().map(|name| id_of(name)).chain([id_of(BOT_NAME)]).collect();
@@ -144,14 +144,14 @@ impl MattermostServer {
         id
     }
 
-    /// The bot is taken out of a channel.
+    /// Removes the bot from a channel.
     pub fn remove_bot(&self, channel: &str) {
         let mut state = self.state();
         let channel = state.channels.get_mut(channel).unwrap();
         channel.members.retain(|member| *member != id_of(BOT_NAME));
     }
 
-    /// The bot is in no team.
+    /// Removes the bot from all teams.
     pub fn leave_teams(&self) {
         self.state().has_no_team = true;
     }
@@ -173,21 +173,21 @@ impl MattermostServer {
         }
     }
 
-    /// Sends a text to every client that has a socket.
+    /// Sends a text to every client with an open socket.
     pub fn send_frame(&self, text: &str) {
         for open in self.state().sockets.values() {
             open.socket.send_text(text);
         }
     }
 
-    /// The next events have a gap in their numbers.
+    /// Leaves a gap in the numbers of the next events.
     pub fn skip_number(&self) {
         for open in self.state().sockets.values_mut() {
             open.next_number = open.next_number.map(|number| number + 1);
         }
     }
 
-    /// Delivers the newest event of a person `times` more times.
+    /// Delivers the newest event caused by a person `times` more times.
     pub fn repeat(&self, times: usize) {
         let mut state = self.state();
         for _ in 0..times {
@@ -211,7 +211,7 @@ impl MattermostServer {
         self.state().sockets.values().filter(|open| open.next_number.is_some()).count()
     }
 
-    /// Waits until a client was greeted: what comes before is history.
+    /// Waits until a client was greeted, because earlier events are history.
     pub fn wait_for_client(&self) {
         let waiting = |state: &mut ServerState| state.greetings == 0;
         let timeout = Duration::from_secs(20);
@@ -219,7 +219,7 @@ impl MattermostServer {
         assert!(!waited.unwrap().1.timed_out(), "nobody connects");
     }
 
-    /// Returns the posts of the bot in a channel, as they read now.
+    /// Returns the bot's posts in a channel, in their current form.
     pub fn messages(&self, channel: &str) -> Vec<BotPost> {
         let state = self.state();
         let posts = state.order.iter().filter_map(|id| state.posts.get(id));
@@ -235,8 +235,9 @@ impl MattermostServer {
 }
 
 impl BotPost {
-    /// Returns the lines of the text that begin with the emoji of a number, as people read them: the words behind
-    /// it. As long as the bot has not reacted with all of them, there are none to press.
+    /// Returns the lines of the text that begin with a number emoji, as people read them: the words after the
+    /// emoji. Empty until the bot has reacted with all of these emojis, because there is nothing to press
+    /// before.
     pub fn choices(&self) -> Vec<String> {
         let lines = self.text.lines().filter_map(|line| {
             let (key, words) = line.split_once('\u{20e3}')?;
@@ -266,7 +267,7 @@ impl ServerState {
         }
     }
 
-    /// Adds a post, and tells every client.
+    /// Adds a post, and notifies every client.
     fn add_post(&mut self, user: &str, fields: &Value) -> Value {
         let at = self.tick();
         let id = id_of(&format!("post{}", self.order.len()));
@@ -308,7 +309,7 @@ impl ServerState {
         post
     }
 
-    /// Changes a post, and tells every client.
+    /// Changes a post, and notifies every client.
     fn change_post(&mut self, id: &str, event: &str, change: impl Fn(&mut Value, i64)) -> Value {
         let at = self.tick();
         let post = self.posts.get_mut(id).unwrap();

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::{MattermostServer, id_of};
 
 impl MattermostServer {
-    /// A person writes to the bot directly. Returns the id of the post.
+    /// Simulates a direct message from a person to the bot. Returns the id of the post.
     pub fn say(&self, person: &str, text: &str) -> String {
         let channel = self.direct_channel(person);
         self.say_in(&channel, person, &json!({"message": text}))
     }
 
-    /// A person writes a post with these fields. Returns its id.
+    /// Simulates a post with these fields by a person. Returns its id.
     pub fn say_in(&self, channel: &str, person: &str, fields: &Value) -> String {
         let mut fields = fields.clone();
         fields["channel_id"] = channel.into();
@@ -19,7 +19,7 @@ impl MattermostServer {
         post["id"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// A person changes a post.
+    /// Simulates that a person edits a post.
     pub fn edit(&self, post: &str, text: &str) {
         self.state().change_post(post, "post_edited", |post, at| {
             post["message"] = text.into();
@@ -27,12 +27,12 @@ impl MattermostServer {
         });
     }
 
-    /// A person deletes a post.
+    /// Simulates that a person deletes a post.
     pub fn delete(&self, post: &str) {
         self.state().change_post(post, "post_deleted", |post, at| post["delete_at"] = at.into());
     }
 
-    /// A person reacts to a post.
+    /// Simulates a reaction of a person to a post.
     pub fn react(&self, person: &str, post: &str, emoji: &str) {
         let mut state = self.state();
         let at = state.tick();

@@ -1,11 +1,11 @@
-//! The REST API, and its refusals.
+//! The REST API, and how it refuses requests.
 
 use serde_json::{Map, Value, json};
 
 use super::{BOT_NAME, ServerState, TOKEN, id_of};
 use crate::platform_server::{PlatformAnswer, PlatformRequest};
 
-/// The longest message, in characters.
+/// Maximum length of a message in characters.
 const MAX_MESSAGE: usize = 16_383;
 
 const MAX_FILE: usize = 100 << 20;
@@ -21,7 +21,7 @@ fn parts_of(request: &PlatformRequest) -> Vec<&str> {
     request.path.strip_prefix("/api/v4/").unwrap_or_default().split('/').collect()
 }
 
-/// Names a request by its method and action.
+/// Returns the name of a request: its method and action.
 pub(super) fn name_of(request: &PlatformRequest) -> String {
     let action = match parts_of(request).as_slice() {
         ["users", "me"] => "me",

@@ -1,4 +1,4 @@
-//! The browsers of the owner in memory.
+//! The owner's browsers in memory.
 
 use angelia_core::{
     model::BrowserRecord,

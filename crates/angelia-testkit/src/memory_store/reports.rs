@@ -11,7 +11,8 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use super::state::{MemoryStoreState, TurnEntry};
 
-/// The usage of a turn. Kept apart from the turn, because it stays when the session is deleted.
+/// The usage of a turn. Kept separately from the turn, because it stays when the session is
+/// deleted.
 #[derive(Clone, Debug)]
 pub(super) struct UsageEntry {
     pub(super) session: Option<SessionId>,
@@ -69,7 +70,7 @@ impl MemoryStoreState {
         }
         let mut rows: Vec<_> = rows.into_values().collect();
         if query.by != Some(UsageGroup::Day) {
-            // Stable: rows of one period that cost the same stay in the order of their keys.
+            // The sort is stable: rows of one period that cost the same stay ordered by their keys.
             rows.sort_by(|a, b| {
                 let cost = |row: &UsageTotals| row.usage.cost_usd.unwrap_or(-1.0);
                 let tokens = |row: &UsageTotals| row.usage.input_tokens + row.usage.output_tokens;
@@ -138,7 +139,7 @@ impl MemoryStoreState {
     }
 }
 
-/// Only the counts and the cost.
+/// Returns only the counts and the cost.
 fn plain_counts(usage: &Usage) -> Usage {
     Usage { lane: None, prefix_sha256: None, context: None, ..usage.clone() }
 }

@@ -47,7 +47,7 @@ pub(super) struct MemoryStoreState {
 #[derive(Debug)]
 pub(super) struct SessionEntry {
     pub(super) record: SessionRecord,
-    /// This process, the only one of this store, owns the session.
+    /// Whether this process, the only one that uses this store, owns the session.
     pub(super) is_held: bool,
     pub(super) epoch: u64,
 }
@@ -60,7 +60,7 @@ impl SessionEntry {
 
 #[derive(Debug)]
 pub(super) struct TurnEntry {
-    /// Orders the turns as they were created.
+    /// Orders the turns by creation.
     pub(super) number: u64,
     pub(super) record: TurnRecord,
     pub(super) open_text: Vec<OpenText>,
@@ -72,11 +72,11 @@ struct ClaimEntry {
     input: [u8; 32],
     turn: TurnId,
     made_at: Timestamp,
-    /// The end of the window that the claim was made with; windows differ.
+    /// The end of the window with which the claim was made, because windows differ.
     forget_at: Timestamp,
 }
 
-/// The session that was used last first.
+/// Sorts sessions, most recently used first.
 fn sort_by_use(sessions: &mut [SessionSummary]) {
     let place = |summary: &SessionSummary| (summary.record.updated_at, summary.record.id);
     sessions.sort_by_key(|summary| std::cmp::Reverse(place(summary)));
@@ -87,7 +87,7 @@ impl MemoryStoreState {
         self.sessions.get_mut(&id).ok_or(SESSION_NOT_FOUND)
     }
 
-    /// Returns the session record that readers get.
+    /// Returns the session record in the form that readers get.
     pub(super) fn session_record(&self, session: &SessionEntry) -> SessionRecord {
         let mut record = session.record.clone();
         let turns = self.turns.values().filter(|turn| turn.record.session == record.id);
@@ -103,7 +103,7 @@ impl MemoryStoreState {
 
     pub(super) fn list_sessions(&self, query: &SessionQuery) -> Vec<SessionSummary> {
         let (filter, order, page) = match query {
-            // Only this session is summarised, because a test may have thousands of them.
+            // Only summarise this session, because a test may have thousands of them.
             SessionQuery::One(id) => {
                 let one = self.sessions.get(id);
                 return one.map(|session| self.session_summary(session)).into_iter().collect();
@@ -159,14 +159,15 @@ impl MemoryStoreState {
         }
     }
 
-    /// Oldest first.
+    /// Returns all turns, oldest first.
     pub(super) fn turns_in_order(&self) -> Vec<&TurnEntry> {
         let mut turns: Vec<_> = self.turns.values().collect();
         turns.sort_by_key(|turn| turn.number);
         turns
     }
 
-    /// The number of a turn, or the position that its age would give it if it is gone.
+    /// Returns the number of a turn or, if it no longer exists, the position that its age would
+    /// give it.
     pub(super) fn number_of(&self, turn: Uuid) -> u64 {
         let turn = TurnId::from_uuid(turn);
         let neighbour = || self.turns.range(..turn).next_back().map(|(_, turn)| turn.number + 1);
@@ -187,8 +188,8 @@ impl MemoryStoreState {
         lease: &Lease,
         id: TurnId,
     ) -> Result<&mut TurnEntry, StoreError> {
-        // Computed first and returned later: a missing turn is reported before a lost lease, as by
-        // the SQLite store.
+        // Compute this first but return it later: like the SQLite store, report a missing turn
+        // before a lost lease.
         let lease_check = self.check_lease(lease);
         let turn = self.turns.get_mut(&id).ok_or(TURN_NOT_FOUND)?;
         if turn.record.session != lease.session {
@@ -287,7 +288,7 @@ impl MemoryStoreState {
         self.claims.insert((Arc::clone(&claim.caller), Arc::clone(&claim.key)), new);
     }
 
-    /// Appends all events or none, like a transaction: all are checked before the first is written.
+    /// Appends all events or none, like a transaction: checks all of them before writing the first.
     pub(super) fn append(
         &mut self,
         lease: &Lease,

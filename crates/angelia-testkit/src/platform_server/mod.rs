@@ -1,8 +1,8 @@
-//! The transport of the fake servers of chat platforms: HTTP and `WebSocket`s on one port of loopback. It knows
-//! nothing of any platform; a fake is a [`PlatformFake`].
+//! The transport for fake chat platform servers: HTTP and `WebSocket`s on one loopback port. It is
+//! independent of any platform; each fake implements [`PlatformFake`].
 //!
 //! - `request`: a request, with the fields of its body.
-//! - `socket`: a WebSocket of a client.
+//! - `socket`: a client's WebSocket.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,23 +24,23 @@ pub use self::{
     socket::{ClientSocket, SocketFrame},
 };
 
-/// What a fake does with requests and frames. It is called on the thread of the connection.
+/// Handles the requests and frames of a fake. Called on the connection's thread.
 pub trait PlatformFake: Send + Sync + 'static {
-    /// Returns the answer to a request; `None` cuts the connection.
+    /// Returns the answer to a request, or `None` to cut the connection.
     fn answer(&self, request: &PlatformRequest) -> Option<PlatformAnswer>;
 
-    /// Decides whether a WebSocket may be opened; `Err` refuses it with this answer.
+    /// Decides whether a WebSocket may be opened. `Err` refuses it with this answer.
     fn open_socket(&self, _request: &PlatformRequest) -> Result<(), PlatformAnswer> {
         Err(PlatformAnswer::json(404, &Value::Null))
     }
 
-    /// A WebSocket is open; the fake keeps it to send frames at any time.
+    /// Called when a WebSocket is open. The fake keeps it to send frames at any time.
     fn socket_opened(&self, _request: &PlatformRequest, _socket: &ClientSocket) {}
 
-    /// A client has sent a frame.
+    /// Called when a client has sent a frame.
     fn frame(&self, _socket: &ClientSocket, _frame: SocketFrame) {}
 
-    /// A WebSocket is closed, by either side.
+    /// Called when a WebSocket was closed by either side.
     fn socket_closed(&self, _socket: &ClientSocket) {}
 }
 
@@ -96,14 +96,14 @@ fn serve_connection(fake: &impl PlatformFake, mut stream: TcpStream) {
         }
         let Some(request) = PlatformRequest::read(&mut stream) else { return };
         let Some(answer) = fake.answer(&request) else { return };
-        // A client that leaves is no error.
+        // A client that disconnects is not an error.
         if write_answer(&mut stream, &answer).is_err() || request.closes() {
             return;
         }
     }
 }
 
-/// Returns the head of the next request without taking it; `None` if the client has left.
+/// Returns the head of the next request without consuming it, or `None` if the client has disconnected.
 fn peek_head(stream: &TcpStream) -> Option<String> {
     let mut buffer = vec![0; 16 << 10];
     loop {
@@ -115,7 +115,7 @@ fn peek_head(stream: &TcpStream) -> Option<String> {
         if count == buffer.len() {
             return None;
         }
-        // Peeking returns at once while a part of the head is there.
+        // Peeking returns at once while only part of the head has arrived.
         thread::sleep(Duration::from_millis(1));
     }
 }

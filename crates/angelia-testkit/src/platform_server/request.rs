@@ -1,4 +1,4 @@
-//! Requests as the libraries of platforms send them: JSON, forms, and forms with files.
+//! Requests as sent by the platforms' libraries: JSON, forms, and forms with files.
 
 use std::{
     collections::BTreeMap,
@@ -12,12 +12,12 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Default)]
 pub struct PlatformRequest {
     pub method: String,
-    /// Without the query.
+    /// The path without the query.
     pub path: String,
     pub query: BTreeMap<String, String>,
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// The fields of a JSON body or of a form; a form without a body has those of the query.
+    /// The fields of a JSON body or a form. A form without a body has those of the query.
     pub fields: Value,
     /// The name and the content of a file in a form.
     pub file: Option<(String, Vec<u8>)>,
@@ -25,7 +25,7 @@ pub struct PlatformRequest {
 }
 
 impl PlatformRequest {
-    /// Returns a header, or nothing.
+    /// Returns a header, or an empty string.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", String::as_str)
     }
@@ -34,9 +34,9 @@ impl PlatformRequest {
         self.header("connection").eq_ignore_ascii_case("close")
     }
 
-    /// Reads a request; `None` if the client has left.
+    /// Reads a request. Returns `None` if the client has disconnected.
     pub(super) fn read(stream: &mut TcpStream) -> Option<Self> {
-        // One request at a time: no client sends the next one before the answer.
+        // Read one request at a time, because no client sends the next one before the answer.
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|count| *count > 0)?;
@@ -69,7 +69,7 @@ impl PlatformRequest {
         Some(Self { method, path, query, headers, fields, file, body })
     }
 
-    /// Reads the head of a request that asks for a WebSocket.
+    /// Parses the head of a request for a WebSocket.
     pub(super) fn from_upgrade(head: &str) -> Self {
         let mut lines = head.lines();
         let mut words = lines.next().unwrap_or_default().split(' ');
@@ -92,7 +92,7 @@ fn read_pairs(text: &str) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (decode(name), decode(value))).collect()
 }
 
-/// Forms have structures as JSON in a string.
+/// Parses a value. Forms contain structures as JSON in a string.
 fn read_value(text: &str) -> Value {
     match text.chars().next() {
         Some('{' | '[') => serde_json::from_str(text).unwrap_or_else(|_| text.into()),

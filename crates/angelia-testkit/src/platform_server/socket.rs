@@ -1,4 +1,4 @@
-//! A WebSocket of a client, as the fake of a platform sees it.
+//! A client's WebSocket, as seen by the fake of a platform.
 
 use std::{
     net::TcpStream,
@@ -13,7 +13,7 @@ use tokio_websockets::{CloseCode, Message, ServerBuilder};
 
 use super::{PlatformFake, PlatformRequest};
 
-/// A frame of a client.
+/// A frame from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SocketFrame {
     Text(String),
@@ -40,12 +40,12 @@ pub struct ClientSocket {
 #[derive(Debug)]
 enum Outgoing {
     Message(Message),
-    /// The connection ends without a word.
+    /// Cuts the connection without a close frame.
     Cut,
 }
 
 impl ClientSocket {
-    /// A number that no other connection has.
+    /// Returns a number that is unique among the connections.
     pub const fn id(&self) -> u64 {
         self.id
     }
@@ -81,7 +81,7 @@ impl ClientSocket {
     }
 
     fn send(&self, frame: Outgoing) {
-        // A client that has left gets nothing.
+        // A client that has disconnected gets nothing.
         let _left = self.outgoing.send(frame);
     }
 }

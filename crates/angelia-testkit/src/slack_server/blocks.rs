@@ -1,9 +1,9 @@
-//! Reads the blocks of a message, and refuses those that the real server refuses.
+//! Parses the blocks of a message, and refuses those that the real server refuses.
 
 use serde_json::Value;
 
 const MAX_BLOCKS: usize = 50;
-/// All blocks together, as JSON.
+/// Limit for all blocks together, as JSON.
 const MAX_LENGTH: usize = 13_200;
 const MAX_SECTION: usize = 3000;
 const MAX_LABEL: usize = 75;
@@ -19,7 +19,7 @@ pub struct ReadBlocks {
     pub buttons: Vec<(String, String)>,
 }
 
-/// Reads blocks, or says why they are refused.
+/// Parses blocks. The error says why they are refused.
 pub fn read_blocks(blocks: &[Value]) -> Result<ReadBlocks, String> {
     let length: usize = blocks.iter().map(|block| block.to_string().chars().count()).sum();
     if length > MAX_LENGTH {

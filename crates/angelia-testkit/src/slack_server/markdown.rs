@@ -1,4 +1,4 @@
-//! Reads the Markdown of a stream: as much of it as shows whether the text is the right one.
+//! Parses the Markdown of a stream, as far as needed to check that the text is correct.
 
 /// Returns the text without its formatting.
 pub(super) fn visible_text(markdown: &str) -> String {

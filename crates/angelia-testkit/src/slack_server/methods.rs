@@ -1,4 +1,4 @@
-//! The methods of the Web API, and their refusals.
+//! The methods of the Web API, and how they are refused.
 
 use serde_json::{Value, json};
 
@@ -8,13 +8,13 @@ use super::{
     streams::{append_stream, start_stream, stop_stream},
 };
 
-/// The longest text of a new message, in characters, and of an edit, in bytes.
+/// Maximum length of a new message's text in characters, and of an edit in bytes.
 const MAX_TEXT: usize = 40_000;
 const MAX_EDITED_TEXT: usize = 4000;
 
 pub(super) type MethodResult = Result<Value, String>;
 
-/// Whose token a request has.
+/// Whose token a request carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     Bot,
@@ -102,7 +102,7 @@ pub(super) fn check_channel(state: &ServerState, fields: &Value) -> Result<Strin
     Ok(channel.to_owned())
 }
 
-/// Reads what a message shows: its blocks, else its text.
+/// Returns what a message shows: its blocks, or else its text.
 fn read_content(fields: &Value) -> Result<ReadBlocks, String> {
     let text = fields["text"].as_str().unwrap_or_default();
     match fields["blocks"].as_array().filter(|blocks| !blocks.is_empty()) {
@@ -112,7 +112,7 @@ fn read_content(fields: &Value) -> Result<ReadBlocks, String> {
     }
 }
 
-/// Reads a text in which nothing is formatted.
+/// Unescapes a text in which nothing is formatted.
 fn unescape(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
@@ -168,7 +168,7 @@ pub(super) fn find_message<'a>(
     found.ok_or_else(|| "message_not_found".to_owned())
 }
 
-/// Forms have numbers as text.
+/// Parses a number. Forms contain numbers as text.
 fn number(value: &Value) -> Option<usize> {
     match value {
         Value::String(text) => text.parse().ok(),

@@ -1,9 +1,9 @@
-//! A server of Slack on loopback: the Web API and Socket Mode, with the refusals of the real one. It is proven
-//! with Slack's own Python libraries before our adapter meets it.
+//! A fake Slack server on loopback: the Web API and Socket Mode, with the refusals of the real one. It is
+//! verified with Slack's own Python libraries before our adapter is tested against it.
 //!
 //! - `people`: what people do in the workspace.
-//! - `methods`: the methods of the Web API; `streams`: those that write answers as they come.
-//! - `blocks`, `markdown`: read formatted texts, as the real server does.
+//! - `methods`: the methods of the Web API; `streams`: those that write answers as they arrive.
+//! - `blocks`, `markdown`: parse formatted texts like the real server.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -36,7 +36,7 @@ pub const TEAM: &str = "T0001";
 const SCOPES: &str = "app_mentions:read,chat:write,im:history,im:read,channels:history,groups:history,\
                       files:read,files:write,reactions:write,commands,users:read";
 
-/// A server, and everything that was sent to it.
+/// A fake server, which records everything that is sent to it.
 #[derive(Clone, Debug)]
 pub struct SlackServer {
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ struct ServerState {
     /// The buttons that a message had when it was sent.
     sent_buttons: HashMap<String, Vec<(String, String)>>,
     next_id: u64,
-    /// Addresses of sockets that were not used yet.
+    /// Addresses of sockets that have not been used yet.
     tickets: Vec<String>,
     sockets: Vec<ClientSocket>,
     sockets_opened: usize,
@@ -96,34 +96,34 @@ pub struct ApiCall {
     pub at: Instant,
 }
 
-/// A message of the bot, as it reads now.
+/// A message from the bot in its current form.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SlackMessage {
     pub channel: String,
-    /// Its time, which is its id.
+    /// The message's time, which is its id.
     pub ts: String,
     pub thread: Option<String>,
-    /// Without its formatting.
+    /// The text without its formatting.
     pub text: String,
     pub buttons: Vec<(String, String)>,
     /// The name and the content of a file.
     pub file: Option<(String, Vec<u8>)>,
     pub edits: usize,
-    /// Of a stream: the Markdown so far.
+    /// For a stream: the Markdown so far.
     pub markdown: String,
     pub is_streaming: bool,
     /// The tasks of a stream: title and status, by id.
     pub tasks: BTreeMap<String, (String, String)>,
 }
 
-/// A failure of the next request of a method.
+/// How the next request to a method fails.
 #[derive(Clone, Debug)]
 pub enum SlackFault {
     /// `"ok": false` with this error.
     Refuse(String),
-    /// 429: come back after so many seconds.
+    /// 429: retry after this many seconds.
     TooMany(u64),
-    /// The request is done, and the connection cut before the answer.
+    /// The request is processed, but the connection is cut before the answer.
     Cut,
     /// Something that is not JSON.
     Garbage,
@@ -145,7 +145,7 @@ impl SlackServer {
         self.shared.lock()
     }
 
-    /// `http://HOST:PORT`.
+    /// Returns `http://HOST:PORT`.
     pub fn base_url(&self) -> String {
         self.lock().address.clone()
     }
@@ -154,7 +154,7 @@ impl SlackServer {
         scopes.clone_into(&mut self.lock().scopes);
     }
 
-    /// The owner turns Socket Mode off.
+    /// Simulates that the owner turns Socket Mode off.
     pub fn disable_sockets(&self) {
         self.lock().disabled = true;
         self.disconnect("link_disabled");
@@ -169,12 +169,12 @@ impl SlackServer {
         self.lock().text_faults.push((text.to_owned(), fault));
     }
 
-    /// From now on there is no such method.
+    /// Makes a method unknown from now on.
     pub fn forget_method(&self, method: &str) {
         self.lock().unknown.push(method.to_owned());
     }
 
-    /// Nobody can write into this channel any more.
+    /// Archives a channel, so that nobody can write to it.
     pub fn archive(&self, channel: &str) {
         self.lock().archived.push(channel.to_owned());
     }
@@ -191,7 +191,7 @@ impl SlackServer {
         state.calls.iter().filter(|call| call.method == method).cloned().collect()
     }
 
-    /// Returns the messages of the bot in a channel, as they read now.
+    /// Returns the bot's messages in a channel, in their current form.
     pub fn messages(&self, channel: &str) -> Vec<SlackMessage> {
         let state = self.lock();
         state.messages.values().filter(|one| one.channel == channel).cloned().collect()
@@ -219,7 +219,7 @@ impl SlackServer {
         }
     }
 
-    /// Sends a frame as it is.
+    /// Sends a frame unchanged.
     pub fn send_text(&self, text: &str) {
         for socket in &self.lock().sockets {
             socket.send_text(text);
@@ -234,7 +234,7 @@ impl SlackServer {
         self.lock().sockets_opened
     }
 
-    /// Returns how many sockets were open at the same time at most.
+    /// Returns the maximum number of sockets that were open at the same time.
     pub fn most_sockets(&self) -> usize {
         self.lock().most_sockets
     }
@@ -244,7 +244,7 @@ impl SlackServer {
         self.lock().acknowledged
     }
 
-    /// Whether every event was acknowledged.
+    /// Returns whether every event was acknowledged.
     pub fn is_acknowledged(&self) -> bool {
         self.lock().events.iter().all(|event| event.is_acknowledged)
     }
@@ -262,13 +262,13 @@ impl ServerState {
         self.next_id
     }
 
-    /// Returns the time of a new message; each one is later than all before.
+    /// Returns the time of a new message, later than all earlier ones.
     fn new_ts(&mut self) -> String {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         format!("{}.{:06}", since.as_secs(), self.new_id())
     }
 
-    /// Sends an event to one of the sockets. It is sent again when a socket opens before it was
+    /// Sends an event to one of the sockets. It is resent if a socket opens before the event was
     /// acknowledged.
     fn deliver(&mut self, index: usize) {
         let id = format!("envelope-{}", self.new_id());
@@ -362,7 +362,7 @@ fn take_upload(state: &mut ServerState, id: &str, content: &[u8]) -> PlatformAns
     }
 }
 
-/// Without the token, the real server answers with the page for a login.
+/// Returns a file. Without the token, the real server answers with its login page.
 fn give_file(state: &ServerState, id: &str, request: &PlatformRequest) -> PlatformAnswer {
     let content = state.files.get(id).and_then(|file| file.content.clone());
     match content {
@@ -374,7 +374,7 @@ fn give_file(state: &ServerState, id: &str, request: &PlatformRequest) -> Platfo
     }
 }
 
-/// Returns the answer to a method; `None`: the connection is cut.
+/// Returns the answer to a method, or `None` if the connection is cut.
 fn answer(
     state: &mut ServerState,
     method: &str,

@@ -1,11 +1,11 @@
-//! What people do in the workspace: they write, edit, delete, send files and press buttons.
+//! What people do in the workspace: write, edit, delete, send files and press buttons.
 
 use serde_json::{Value, json};
 
 use super::{BOT_USER, SentEvent, SlackMessage, SlackServer, TEAM, UploadedFile};
 
 impl SlackServer {
-    /// The channel of the direct messages of a person.
+    /// Returns the channel for a person's direct messages.
     pub fn direct_channel(person: &str) -> String {
         format!("D{person}")
     }
@@ -44,12 +44,13 @@ impl SlackServer {
         }
     }
 
-    /// A person writes to the bot directly. Returns the time of the message.
+    /// Simulates a direct message from a person to the bot. Returns the time of the message.
     pub fn say(&self, person: &str, text: &str) -> String {
         self.write(person, text, &json!({}))
     }
 
-    /// A person writes to the bot directly, with further fields. Returns the time of the message.
+    /// Simulates a direct message with further fields from a person to the bot. Returns the time of the
+    /// message.
     pub fn write(&self, person: &str, text: &str, extra: &Value) -> String {
         let ts = self.lock().new_ts();
         let mut event = json!({
@@ -61,8 +62,8 @@ impl SlackServer {
         ts
     }
 
-    /// A person writes in a channel. A mention of the bot arrives as two events. Returns the time of the
-    /// message.
+    /// Simulates a message from a person in a channel. A mention of the bot arrives as two events. Returns
+    /// the time of the message.
     pub fn write_in_channel(
         &self,
         person: &str,
@@ -88,7 +89,7 @@ impl SlackServer {
         ts
     }
 
-    /// A person changes what they have written to the bot directly.
+    /// Simulates that a person edits a direct message to the bot.
     pub fn edit(&self, person: &str, ts: &str, before: &str, text: &str) {
         let at = self.lock().new_ts();
         let message =
@@ -102,7 +103,7 @@ impl SlackServer {
         }));
     }
 
-    /// A person deletes what they have written to the bot directly.
+    /// Simulates that a person deletes a direct message to the bot.
     pub fn delete(&self, person: &str, ts: &str) {
         let at = self.lock().new_ts();
         self.push_event(json!({
@@ -122,7 +123,7 @@ impl SlackServer {
         id
     }
 
-    /// A person sends the bot a file. `has_address`: the event says where it is.
+    /// Simulates a file from a person to the bot. `has_address` means that the event says where the file is.
     pub fn send_file(&self, person: &str, name: &str, content: &[u8], has_address: bool) {
         let length = content.len();
         let id = self.add_file(name, content);
@@ -133,7 +134,7 @@ impl SlackServer {
         self.write(person, "", &json!({"subtype": "file_share", "files": [fields]}));
     }
 
-    /// A person presses a button of a message.
+    /// Simulates that a person presses a button on a message.
     pub fn press(&self, person: &str, message: &SlackMessage, label: &str) {
         let (_, value) = message.buttons.iter().find(|(text, _)| text == label).unwrap();
         let at = self.lock().new_ts();
@@ -158,7 +159,7 @@ impl SlackServer {
         }));
     }
 
-    /// A person uses a slash command of the app.
+    /// Simulates that a person uses a slash command of the app.
     pub fn command(&self, person: &str, channel: &str, command: &str, text: &str) {
         let at = self.lock().new_ts();
         self.push(

@@ -9,7 +9,7 @@ use super::{
     methods::{MethodResult, check_channel, find_message},
 };
 
-/// The longest text of one request, and of a whole stream.
+/// Maximum length of the text in one request, and in a whole stream.
 const MAX_MARKDOWN: usize = 12_000;
 
 pub(super) fn start_stream(state: &mut ServerState, fields: &Value) -> MethodResult {

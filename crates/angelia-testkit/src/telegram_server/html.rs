@@ -1,9 +1,9 @@
-//! Reads a text with `parse_mode: HTML`, as the Bot API documents it.
+//! Parses a text with `parse_mode: HTML`, as documented by the Bot API.
 
 const TAGS: [&str; 13] =
     ["b", "strong", "i", "em", "u", "ins", "s", "strike", "del", "code", "pre", "a", "blockquote"];
 
-/// Returns the text without its formatting, or what the server says about it.
+/// Returns the text without its formatting, or the server's error message.
 pub fn visible_text(html: &str) -> Result<String, String> {
     let mut text = String::new();
     let mut open: Vec<&str> = Vec::new();

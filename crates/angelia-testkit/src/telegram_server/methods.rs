@@ -1,10 +1,10 @@
-//! The methods of the Bot API, and their refusals.
+//! The methods of the Bot API, and how they are refused.
 
 use serde_json::{Value, json};
 
 use super::{BOT_ID, BOT_NAME, BotMessage, ServerState, html::visible_text};
 
-/// The longest text, in UTF-16 units.
+/// Maximum length of a text in UTF-16 units.
 const MAX_TEXT: usize = 4096;
 
 type MethodResult = Result<Value, (u16, String)>;
@@ -57,7 +57,7 @@ pub(super) fn answer_method(
     }
 }
 
-/// Forms have numbers as text.
+/// Parses a number. Forms contain numbers as text.
 fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }

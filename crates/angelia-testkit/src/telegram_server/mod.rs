@@ -1,7 +1,7 @@
-//! A server of Telegram's Bot API on loopback: the transport, and the refusals of the real one. It is proven
-//! with the official Python library before our adapter meets it.
+//! A fake of Telegram's Bot API on loopback: the transport, and the refusals of the real one. It is verified
+//! with the official Python library before our adapter is tested against it.
 //!
-//! - `html`: reads the formatting of a text, as the real server does.
+//! - `html`: parses the formatting of a text like the real server.
 //! - `methods`: the methods themselves.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -21,12 +21,12 @@ pub use self::html::visible_text;
 use self::methods::answer_method;
 use crate::platform_server::{PlatformAnswer, PlatformFake, PlatformRequest, serve_platform};
 
-/// The token of the bot.
+/// The bot's token.
 pub const TOKEN: &str = "123456:TEST-token_of-the-fake";
 pub const BOT_ID: i64 = 123_456;
 pub const BOT_NAME: &str = "fake_bot";
 
-/// A server, and everything that was sent to it.
+/// A fake server, which records everything that is sent to it.
 #[derive(Clone, Debug)]
 pub struct TelegramServer {
     address: String,
@@ -44,7 +44,7 @@ struct ServerState {
     updates: VecDeque<(i64, Value)>,
     next_update: i64,
     next_message: i64,
-    /// How often updates are delivered although they were confirmed.
+    /// How many more times updates are delivered, even if they were confirmed.
     repeats: usize,
     calls: Vec<BotCall>,
     messages: BTreeMap<i64, BotMessage>,
@@ -69,12 +69,12 @@ pub struct BotCall {
     pub at: Instant,
 }
 
-/// A message of the bot, as it reads now.
+/// A message from the bot in its current form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BotMessage {
     pub id: i64,
     pub chat: i64,
-    /// Without its formatting.
+    /// The text without its formatting.
     pub text: String,
     pub buttons: Vec<(String, String)>,
     pub reply_to: Option<i64>,
@@ -84,14 +84,14 @@ pub struct BotMessage {
     pub edits: usize,
 }
 
-/// A failure of the next request of a method.
+/// How the next request to a method fails.
 #[derive(Clone, Debug)]
 pub enum BotFault {
     /// `"ok": false` with this code and description.
     Refuse(u16, String),
-    /// 429: come back after so many seconds.
+    /// 429: retry after this many seconds.
     TooMany(u64),
-    /// The request is done, and the connection cut before the answer.
+    /// The request is processed, but the connection is cut before the answer.
     Cut,
     /// Something that is not JSON.
     Garbage,
@@ -108,12 +108,12 @@ impl TelegramServer {
         Self { address: serve_platform(Arc::clone(&shared)), shared }
     }
 
-    /// `http://HOST:PORT`.
+    /// Returns `http://HOST:PORT`.
     pub fn base_url(&self) -> &str {
         &self.address
     }
 
-    /// Adds an update, which has everything but its number, and returns the number.
+    /// Adds an update that is complete except for its number, and returns the number.
     pub fn push(&self, mut update: Value) -> i64 {
         let mut state = self.shared.state.lock().unwrap();
         let id = state.next_update;
@@ -126,7 +126,7 @@ impl TelegramServer {
         id
     }
 
-    /// Adds a direct message of a person, and returns the message's id.
+    /// Adds a direct message from a person, and returns the message's id.
     pub fn say(&self, person: i64, text: &str) -> i64 {
         let id = self.message_id();
         self.push(json!({"message": {
@@ -137,7 +137,7 @@ impl TelegramServer {
         id
     }
 
-    /// Presses a button of a message.
+    /// Presses a button on a message.
     pub fn press(&self, person: i64, message: &BotMessage, label: &str) -> i64 {
         let (_, value) = message.buttons.iter().find(|(text, _)| text == label).unwrap();
         let kind = if message.chat < 0 { "group" } else { "private" };
@@ -151,7 +151,7 @@ impl TelegramServer {
         }}))
     }
 
-    /// Returns an id for a message of a person.
+    /// Returns an id for a person's message.
     pub fn message_id(&self) -> i64 {
         let mut state = self.shared.state.lock().unwrap();
         state.next_message += 1;
@@ -174,12 +174,12 @@ impl TelegramServer {
         self.shared.state.lock().unwrap().text_faults.push((text.to_owned(), fault));
     }
 
-    /// From now on there is no such method, as with an older server.
+    /// Makes a method unknown from now on, as on an older server.
     pub fn forget_method(&self, method: &str) {
         self.shared.state.lock().unwrap().unknown.push(method.to_owned());
     }
 
-    /// A person blocks the bot.
+    /// Simulates that a person blocks the bot.
     pub fn block(&self, person: i64) {
         self.shared.state.lock().unwrap().blocked.push(person);
     }
@@ -194,7 +194,7 @@ impl TelegramServer {
         state.calls.iter().filter(|call| call.method == method).cloned().collect()
     }
 
-    /// Returns the messages of the bot in a chat, as they read now.
+    /// Returns the bot's messages in a chat, in their current form.
     pub fn messages(&self, chat: i64) -> Vec<BotMessage> {
         let state = self.shared.state.lock().unwrap();
         state.messages.values().filter(|one| one.chat == chat).cloned().collect()
@@ -206,12 +206,12 @@ impl TelegramServer {
         state.sent_buttons.get(&message).cloned().unwrap_or_default()
     }
 
-    /// Returns how often updates were delivered; a repetition has them all.
+    /// Returns how often updates were delivered. A repetition delivers all of them.
     pub fn delivered(&self) -> usize {
         self.shared.state.lock().unwrap().delivered
     }
 
-    /// The number below which every update was confirmed.
+    /// Returns the number below which every update was confirmed.
     pub fn confirmed(&self) -> i64 {
         self.shared.state.lock().unwrap().confirmed
     }
@@ -228,7 +228,7 @@ impl PlatformFake for Shared {
     }
 }
 
-/// Returns the answer; `None`: the connection is cut.
+/// Returns the answer, or `None` if the connection is cut.
 fn answer(shared: &Shared, request: &PlatformRequest) -> Option<PlatformAnswer> {
     let json = PlatformAnswer::json;
     let file = request.path.strip_prefix(&format!("/file/bot{TOKEN}/files/"));
@@ -284,7 +284,7 @@ fn refusal(code: u16, why: &str) -> Value {
     json!({"ok": false, "error_code": code, "description": why})
 }
 
-/// Holds the request until there is an update, or its time is over.
+/// Holds the request until there is an update, or until it times out.
 fn wait_for_updates(shared: &Shared, fields: &Value) -> Vec<Value> {
     let number = |name: &str| match &fields[name] {
         Value::String(text) => text.parse().ok(),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::platform_server::ClientSocket;
 
-/// The longest text, in bytes.
+/// Maximum length of a text in bytes.
 const MAX_CONTENT: usize = 20_480;
 
 type Answer = Result<Value, (i64, String)>;
@@ -18,7 +18,7 @@ fn refuse<T>(code: i64, message: &str) -> Result<T, (i64, String)> {
     Err((code, message.to_owned()))
 }
 
-/// Does what a frame asks for, and answers it.
+/// Executes a frame and answers it.
 pub(super) fn handle(state: &mut ServerState, socket: &ClientSocket, frame: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (cmd, req_id) = (text(&frame["cmd"]), text(&frame["headers"]["req_id"]));

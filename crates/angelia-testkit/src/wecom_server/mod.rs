@@ -1,8 +1,8 @@
-//! A server of WeCom's AI bots on loopback: one `WebSocket` for everything, and the files of people. It is proven with
-//! the official library for Node.js before our adapter meets it.
+//! A fake of WeCom's AI bots on loopback: one `WebSocket` for everything, and people's files. It is verified
+//! with the official Node.js library before our adapter is tested against it.
 //!
 //! - `frames`: the frames of a bot, and the answers to them.
-//! - `files`: encrypts files as the platform does.
+//! - `files`: encrypts files like the platform.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -26,7 +26,7 @@ use crate::platform_server::{
 pub const BOT_ID: &str = "aibfakebot";
 pub const SECRET: &str = "fake-secret-of-the-bot";
 
-/// A server, and everything that was sent to it.
+/// A fake server, which records everything that is sent to it.
 #[derive(Clone, Debug)]
 pub struct WecomServer {
     address: String,
@@ -41,12 +41,12 @@ struct Shared {
 #[derive(Debug, Default)]
 struct ServerState {
     address: String,
-    /// The connection of the bot.
+    /// The bot's connection.
     bot: Option<ClientSocket>,
     subscriptions: usize,
     calls: Vec<BotCall>,
     messages: Vec<WecomMessage>,
-    /// What can be answered: the chat of each callback, with its kind.
+    /// What can be answered: the chat and the kind of each callback.
     callbacks: HashMap<String, OpenCallback>,
     faults: HashMap<String, VecDeque<BotFault>>,
     uploads: HashMap<String, Upload>,
@@ -55,7 +55,7 @@ struct ServerState {
     blocked: Vec<String>,
     last_event: Option<Value>,
     deliveries: usize,
-    /// Streams that the server has ended by itself.
+    /// Whether the server has ended all streams on its own.
     dead_streams: bool,
     next_id: u64,
 }
@@ -75,7 +75,7 @@ struct Upload {
     parts: Vec<Option<Vec<u8>>>,
 }
 
-/// A frame of the bot.
+/// A frame from the bot.
 #[derive(Clone, Debug)]
 pub struct BotCall {
     pub cmd: String,
@@ -83,39 +83,39 @@ pub struct BotCall {
     pub body: Value,
 }
 
-/// A message of the bot, as it reads now.
+/// A message from the bot in its current form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WecomMessage {
-    /// The id of a card or of a stream.
+    /// The id of a card or a stream.
     pub id: String,
     pub chat: String,
     /// The Markdown, or the title and the text of a card.
     pub text: String,
     /// Labels and keys.
     pub buttons: Vec<(String, String)>,
-    /// The buttons that it had at first.
+    /// The buttons that the message had when it was sent.
     pub first_buttons: Vec<(String, String)>,
     pub file: Option<(String, Vec<u8>)>,
     pub way: BotWay,
-    /// A stream that goes on.
+    /// Whether this is a stream that is still open.
     pub is_open: bool,
 }
 
-/// The way on which a message came.
+/// How a message arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BotWay {
     Stream,
     Push,
 }
 
-/// A failure of the next frame of a kind.
+/// How the next frame of a kind fails.
 #[derive(Clone, Debug)]
 pub enum BotFault {
     /// This code, with a message.
     Refuse(i64, String),
-    /// The frame counts, and the connection is cut before the answer.
+    /// The frame is processed, but the connection is cut before the answer.
     Cut,
-    /// The frame counts, and no answer comes.
+    /// The frame is processed, but never answered.
     Silence,
 }
 
@@ -127,7 +127,7 @@ impl WecomServer {
         Self { address, shared }
     }
 
-    /// `http://HOST:PORT`.
+    /// Returns `http://HOST:PORT`.
     pub fn base_url(&self) -> &str {
         &self.address
     }
@@ -136,25 +136,25 @@ impl WecomServer {
         change(&mut self.shared.state.lock().unwrap())
     }
 
-    /// A person writes to the bot directly. Returns the id of the message.
+    /// Simulates a direct message from a person to the bot. Returns the id of the message.
     pub fn say(&self, person: &str, text: &str) -> String {
         self.push_message(person, None, &json!({"msgtype": "text", "text": {"content": text}}))
     }
 
-    /// A person mentions the bot in a group.
+    /// Simulates that a person mentions the bot in a group.
     pub fn say_in_group(&self, person: &str, group: &str, text: &str) -> String {
         let content = format!("@Bot {text}");
         let content = json!({"msgtype": "text", "text": {"content": content}});
         self.push_message(person, Some(group), &content)
     }
 
-    /// A person sends a file, which is encrypted.
+    /// Simulates an encrypted file from a person.
     pub fn send_file(&self, person: &str, bytes: &[u8]) {
         let item = self.add_file(bytes);
         self.push_message(person, None, &json!({"msgtype": "file", "file": item}));
     }
 
-    /// Adds a file that can be fetched; returns its address and its key as messages have them.
+    /// Adds a file that can be fetched. Returns its address and its key in the form used in messages.
     pub fn add_file(&self, bytes: &[u8]) -> Value {
         self.with(|state| {
             let id = state.fresh_id();
@@ -183,7 +183,7 @@ impl WecomServer {
         })
     }
 
-    /// A person presses a button of a card, in the chat of the card.
+    /// Simulates that a person presses a button on a card, in the chat of the card.
     pub fn press(&self, person: &str, card: &WecomMessage, key: &str) {
         self.with(|state| {
             let fields = json!({
@@ -194,7 +194,7 @@ impl WecomServer {
                 "create_time": unix_seconds(), "from": {"userid": person}, "msgtype": "event",
                 "event": {"eventtype": "template_card_event", "template_card_event": fields},
             });
-            // The types of the library have the fields here.
+            // The library's types expect the fields here.
             body["event"]["event_key"] = key.into();
             body["event"]["task_id"] = card.id.as_str().into();
             body["chattype"] = "single".into();
@@ -206,7 +206,7 @@ impl WecomServer {
         });
     }
 
-    /// Another program connects with the same bot.
+    /// Simulates that another program connects with the same bot.
     pub fn displace(&self) {
         self.with(|state| {
             let body = json!({
@@ -223,12 +223,12 @@ impl WecomServer {
         });
     }
 
-    /// Sends a frame as it is.
+    /// Sends a frame unchanged.
     pub fn push_raw(&self, text: &str) {
         self.with(|state| state.bot.iter().for_each(|bot| bot.send_text(text)));
     }
 
-    /// Delivers the last event so many more times.
+    /// Delivers the last event this many more times.
     pub fn repeat(&self, times: usize) {
         self.with(|state| {
             let Some(frame) = state.last_event.clone() else { return };
@@ -250,17 +250,17 @@ impl WecomServer {
         self.with(|state| state.faults.entry(cmd.to_owned()).or_default().push_back(fault));
     }
 
-    /// From now on, every stream is over.
+    /// Ends every stream from now on.
     pub fn end_streams(&self) {
         self.with(|state| state.dead_streams = true);
     }
 
-    /// Nothing of the bot reaches the person any more.
+    /// Blocks the bot's messages to this person.
     pub fn block(&self, person: &str) {
         self.with(|state| state.blocked.push(person.to_owned()));
     }
 
-    /// Whether the bot is connected.
+    /// Returns whether the bot is connected.
     pub fn is_connected(&self) -> bool {
         self.with(|state| state.bot.as_ref().is_some_and(ClientSocket::is_open))
     }
@@ -278,7 +278,7 @@ impl WecomServer {
         self.with(|state| state.calls.iter().filter(|one| one.cmd == cmd).cloned().collect())
     }
 
-    /// Returns the messages of the bot in a chat, as they read now.
+    /// Returns the bot's messages in a chat, in their current form.
     pub fn messages(&self, chat: &str) -> Vec<WecomMessage> {
         self.with(|state| state.messages.iter().filter(|one| one.chat == chat).cloned().collect())
     }

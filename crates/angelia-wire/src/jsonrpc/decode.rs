@@ -1,4 +1,4 @@
-//! Decodes a line into a message. Any bytes are accepted: nothing panics and nothing is guessed.
+//! Decodes a line into a message. Accepts arbitrary bytes: it never panics and never guesses.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::message::{ErrorObject, RpcId, RpcMessage};
 
-/// The reason why a line is not a message.
+/// Why a line is not a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     #[error("the line is not JSON")]
@@ -18,7 +18,7 @@ pub enum DecodeError {
     BadId,
 }
 
-/// A `null` is present: only an absent field is `None`.
+/// The fields of any message. A `null` field is `Some`; only an absent field is `None`.
 #[derive(Deserialize)]
 struct IncomingEnvelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -56,7 +56,7 @@ pub fn decode(line: &[u8]) -> Result<RpcMessage<'_>, DecodeError> {
             None => RpcMessage::Notification { method, params },
         });
     }
-    // A response with both an error and a result is a failure.
+    // A response that has both an error and a result is a failure.
     let error = envelope.error.filter(|error| error.get() != "null");
     let result = match (error, envelope.result) {
         (Some(error), _) => Err(error_object(error)),
@@ -66,7 +66,7 @@ pub fn decode(line: &[u8]) -> Result<RpcMessage<'_>, DecodeError> {
     Ok(RpcMessage::Response { id, result })
 }
 
-/// Borrowed unless it contains escapes.
+/// A method's name, borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct MethodName<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -79,7 +79,7 @@ struct LooseError {
     data: Option<Box<RawValue>>,
 }
 
-/// An error in another shape is still an error: its whole text becomes the message.
+/// Decodes an error. One of another shape is still an error; its JSON text becomes the message.
 fn error_object(error: &RawValue) -> ErrorObject {
     match serde_json::from_str(error.get()) {
         Ok(LooseError { code, message, data }) => {

@@ -1,7 +1,7 @@
-//! Encodes messages as lines, each with its line break.
+//! Encodes messages as lines, including the line break.
 //!
-//! Fails only if the caller's value cannot be serialized to JSON (a map with keys that are not
-//! strings); such a message is not sent.
+//! Encoding fails only if the caller's value has no JSON form (a map whose keys are not strings);
+//! such a message is never sent.
 
 use bytes::BytesMut;
 use serde::Serialize;
@@ -9,12 +9,10 @@ use serde::Serialize;
 use super::message::{ErrorObject, RpcId};
 use crate::ndjson;
 
-/// Whether messages have a `jsonrpc` field.
+/// Whether messages carry `"jsonrpc":"2.0"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionField {
-    /// Without `"jsonrpc":"2.0"`.
     Omit,
-    /// With it.
     Include,
 }
 
@@ -34,7 +32,7 @@ struct OutgoingEnvelope<'a, P, R> {
     error: Option<&'a ErrorObject>,
 }
 
-/// Type of absent parameters or results.
+/// Stands in for absent parameters or an absent result.
 type NoValue = ();
 
 impl<P, R> OutgoingEnvelope<'_, P, R> {
@@ -53,7 +51,7 @@ impl<P, R> OutgoingEnvelope<'_, P, R> {
 impl<P: Serialize, R: Serialize> OutgoingEnvelope<'_, P, R> {
     fn to_line(&self) -> serde_json::Result<Vec<u8>> {
         let json = serde_json::to_vec(self)?;
-        // Raw JSON from elsewhere may contain line breaks.
+        // Raw JSON that the caller passes through may contain line breaks.
         let mut line = BytesMut::new();
         ndjson::encode(&mut line, &json);
         Ok(line.into())
@@ -76,7 +74,7 @@ pub fn request<P: Serialize + ?Sized>(
     .to_line()
 }
 
-/// Encodes a notification, which has no response.
+/// Encodes a notification, which gets no response.
 pub fn notification<P: Serialize + ?Sized>(
     version: VersionField,
     method: &str,

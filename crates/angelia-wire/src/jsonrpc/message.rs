@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// Id of a request and of its response. Each side counts its own.
+/// Id of a request and its response. Each side numbers its own requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum RpcId<'a> {
@@ -46,7 +46,6 @@ impl fmt::Display for RpcId<'_> {
 /// A message from the peer.
 #[derive(Clone, Debug)]
 pub enum RpcMessage<'a> {
-    /// Expects a response.
     Request {
         id: RpcId<'a>,
         method: Cow<'a, str>,
@@ -58,7 +57,7 @@ pub enum RpcMessage<'a> {
     },
     /// A response to one of our requests.
     Response {
-        /// `None`: the peer could not read the request.
+        /// `None` if the peer could not parse the request.
         id: Option<RpcId<'a>>,
         result: Result<&'a RawValue, ErrorObject>,
     },

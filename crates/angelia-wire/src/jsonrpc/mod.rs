@@ -1,7 +1,7 @@
-//! JSON-RPC messages: one line of [`ndjson`](crate::ndjson) is one message, borrowed from it.
+//! JSON-RPC: each line of [`ndjson`](crate::ndjson) is one message, which borrows from the line.
 //!
-//! Some peers put `"jsonrpc":"2.0"` into every message and some into none, so decoding ignores it
-//! and encoding takes a [`VersionField`]. Batches are not supported.
+//! Some peers put `"jsonrpc":"2.0"` into every message and some into none, so decoding ignores the
+//! field and encoding takes a [`VersionField`]. Batches are not supported.
 //!
 //! ```
 //! use angelia_wire::jsonrpc::{RpcMessage, VersionField, decode, encode};
@@ -13,10 +13,11 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 //!
-//! - `message`: the types; [`decode`]: from lines.
-//! - [`encode`]: to lines.
-//! - `pending`: our requests that wait for a response.
-//! - [`Peer`]: one side of a connection, made of the parts above.
+//! - `message`: the message types.
+//! - [`decode`]: parses a line.
+//! - [`encode`]: writes a line.
+//! - `pending`: our requests that await a response.
+//! - [`Peer`]: one side of a connection, built from the parts above.
 
 mod decode;
 pub mod encode;

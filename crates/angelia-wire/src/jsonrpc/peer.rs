@@ -1,5 +1,5 @@
-//! One side of a JSON-RPC connection: encodes our messages as lines, and matches each line of the
-//! other side to its request. It does no I/O and does not interpret methods.
+//! One side of a JSON-RPC connection: encodes our messages as lines, and matches the other side's
+//! responses to our requests. It does no I/O and does not interpret methods.
 
 use std::borrow::Cow;
 
@@ -13,17 +13,17 @@ use super::{
     pending::{PendingRequests, ResponseMatch},
 };
 
-/// Our side of a connection. `T` waits for the response to one of our requests.
+/// Our side of a connection. A `T` is kept for each pending request and returned with its response.
 #[derive(Debug)]
 pub struct Peer<T> {
     version: VersionField,
     pending: PendingRequests<T>,
 }
 
-/// A line of the other side.
+/// A decoded line from the other side.
 #[derive(Debug)]
 pub enum Received<'a, T> {
-    /// Expects a response with the same id.
+    /// The other side expects a response with this id.
     Request {
         id: RpcId<'a>,
         method: Cow<'a, str>,
@@ -38,10 +38,9 @@ pub enum Received<'a, T> {
         waiter: T,
         result: Result<&'a RawValue, ErrorObject>,
     },
-    /// A response to a request that was cancelled, or was never sent.
+    /// A response to a request that was cancelled or never sent.
     UnexpectedResponse,
-    /// Not a message, or an error without an id, which means that the other side could not read one
-    /// of our messages.
+    /// Not a message, or an error without an id: the other side could not parse our message.
     Invalid(DecodeError),
 }
 
@@ -50,8 +49,8 @@ impl<T> Peer<T> {
         Self { version, pending: PendingRequests::default() }
     }
 
-    /// Encodes a request and remembers its waiter. Returns the waiter if the parameters are not
-    /// JSON or the connection is closed.
+    /// Encodes a request and remembers its waiter. Gives the waiter back if the parameters cannot
+    /// be serialized or the connection is closed.
     pub fn request<P: Serialize + ?Sized>(
         &mut self,
         method: &str,
@@ -63,18 +62,18 @@ impl<T> Peer<T> {
             Ok(line) => Ok((id, line)),
             Err(_) => match self.pending.cancel(&id) {
                 Some(waiter) => Err(waiter),
-                // Unreachable: it was registered above. An empty line is ignored by every peer.
+                // Unreachable: the waiter was registered above. Every peer ignores an empty line.
                 None => Ok((id, Vec::new())),
             },
         }
     }
 
-    /// Encodes a notification. The line is empty if the parameters are not JSON.
+    /// Encodes a notification. The line is empty if the parameters cannot be serialized.
     pub fn notification<P: Serialize + ?Sized>(&self, method: &str, params: Option<&P>) -> Vec<u8> {
         encode::notification(self.version, method, params).unwrap_or_default()
     }
 
-    /// Encodes the response to a request of the other side.
+    /// Encodes the response to a request from the other side.
     pub fn response<R: Serialize + ?Sized>(
         &self,
         id: &RpcId<'_>,
@@ -87,7 +86,7 @@ impl<T> Peer<T> {
         line.unwrap_or_default()
     }
 
-    /// Decodes a line; a response removes its request.
+    /// Decodes a line. A response removes its request from the pending ones.
     pub fn receive<'a>(&mut self, line: &'a [u8]) -> Received<'a, T> {
         match decode(line) {
             Ok(RpcMessage::Request { id, method, params }) => {
@@ -107,7 +106,7 @@ impl<T> Peer<T> {
         }
     }
 
-    /// Stops waiting for a response; it will be unexpected.
+    /// Stops waiting for a response. If it still arrives, it is [`Received::UnexpectedResponse`].
     pub fn cancel(&mut self, id: &RpcId<'_>) -> Option<T> {
         self.pending.cancel(id)
     }
@@ -117,7 +116,7 @@ impl<T> Peer<T> {
         self.pending.retain(keep);
     }
 
-    /// Returns whether no request waits for a response.
+    /// Reports whether no request awaits a response.
     pub fn is_idle(&self) -> bool {
         self.pending.is_empty()
     }

@@ -1,27 +1,27 @@
-//! Matches responses to requests. Ids are counted up and never reused, so a response to a cancelled
+//! Matches responses to requests. Ids count up and are never reused, so the response to a cancelled
 //! request is recognised as late and never reaches another waiter.
 
 use std::collections::BTreeMap;
 
 use super::message::RpcId;
 
-/// Our requests without a response, each with its waiter.
+/// Our requests that await a response, each with its waiter.
 #[derive(Debug)]
 pub struct PendingRequests<T> {
     next_id: i64,
-    /// In the order of the requests.
+    /// Ordered by id, so oldest first.
     waiters: BTreeMap<i64, T>,
     closed: bool,
 }
 
-/// The owner of a response.
+/// What a response belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseMatch<T> {
     /// A pending request, with its waiter.
     Waiter(T),
-    /// A request that was answered or cancelled before.
+    /// A request that was already answered or cancelled.
     Late,
-    /// No request of ours.
+    /// Not a request of ours.
     Unknown,
 }
 
@@ -32,7 +32,7 @@ impl<T> Default for PendingRequests<T> {
 }
 
 impl<T> PendingRequests<T> {
-    /// Registers a request and returns its id. `Err` returns the waiter: the peer has disconnected.
+    /// Registers a request and returns its id. Gives the waiter back if the peer has disconnected.
     pub fn register(&mut self, who: T) -> Result<RpcId<'static>, T> {
         if self.closed {
             return Err(who);
@@ -43,7 +43,7 @@ impl<T> PendingRequests<T> {
         Ok(RpcId::Number(id))
     }
 
-    /// Removes the request that a response belongs to.
+    /// Removes the request that this response answers.
     pub fn match_response(&mut self, id: &RpcId<'_>) -> ResponseMatch<T> {
         let Some(number) = id_number(id) else {
             return ResponseMatch::Unknown;
@@ -55,7 +55,7 @@ impl<T> PendingRequests<T> {
         }
     }
 
-    /// Cancels a request; its response will be [`ResponseMatch::Late`].
+    /// Cancels a request. A response that still arrives is [`ResponseMatch::Late`].
     pub fn cancel(&mut self, id: &RpcId<'_>) -> Option<T> {
         self.waiters.remove(&id_number(id)?)
     }
@@ -65,8 +65,8 @@ impl<T> PendingRequests<T> {
         self.waiters.retain(|_, who| keep(who));
     }
 
-    /// The peer has disconnected: returns all waiters, oldest first. No request can be registered
-    /// after this.
+    /// Records that the peer has disconnected, and returns all waiters, oldest first. No request
+    /// can be registered after this.
     pub fn close(&mut self) -> impl Iterator<Item = T> + use<T> {
         self.closed = true;
         std::mem::take(&mut self.waiters).into_values()
@@ -81,7 +81,7 @@ impl<T> PendingRequests<T> {
     }
 }
 
-/// Some peers return a number as a string.
+/// Returns the id as a number. Some peers echo a numeric id as a string.
 fn id_number(id: &RpcId<'_>) -> Option<i64> {
     match id {
         RpcId::Number(number) => Some(*number),

@@ -1,24 +1,24 @@
-//! Finds the first place at which text is not JSON, and names the field and the error. Walks the
-//! text without recursion, so any depth is fine.
+//! Finds the first place where text is not valid JSON, and names the field and the error. The
+//! search does not recurse, so any nesting depth is fine.
 
 use std::fmt::Write as _;
 
-/// The first place at which text is not JSON.
+/// The first place where text is not valid JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonDefect {
-    /// The field, as `messages[0].content`; empty for the value as a whole.
+    /// The field, such as `messages[0].content`; empty for the value as a whole.
     pub path: String,
     pub what: String,
 }
 
-/// Returns the first defect; `None` if the text is one JSON value.
+/// Returns the first defect, or `None` if the text is one JSON value.
 pub fn find_defect(json: &[u8]) -> Option<JsonDefect> {
     let mut walk = DefectSearch { json, at: 0, containers: Vec::new() };
     let found = walk.run();
     found.err().map(|what| JsonDefect { path: walk.path(), what })
 }
 
-/// An object or a list that is open.
+/// An open object or list.
 enum Container {
     /// The key whose value is being read.
     Object(String),
@@ -59,7 +59,7 @@ impl DefectSearch<'_> {
         }
     }
 
-    /// Returns whether the object has a first value, which comes next.
+    /// Opens an object and reads its first key. Returns `false` if the object is empty.
     fn open_object(&mut self) -> Result<bool, String> {
         self.at += 1;
         self.skip_blanks();
@@ -83,8 +83,8 @@ impl DefectSearch<'_> {
         true
     }
 
-    /// After a value: goes on to the next value of its container, and closes the containers that
-    /// end here. Returns whether the whole text has ended.
+    /// After a value: closes the containers that end here and advances to the next value. Returns
+    /// `true` at the end of the text.
     fn close_containers(&mut self) -> Result<bool, String> {
         loop {
             self.skip_blanks();
@@ -106,7 +106,7 @@ impl DefectSearch<'_> {
                 }
                 Some(_) => {
                     return Err(format!(
-                        "after this value a comma or `{}` is missing",
+                        "a comma or `{}` is missing after this value",
                         char::from(end)
                     ));
                 }
@@ -205,14 +205,14 @@ impl DefectSearch<'_> {
         match &*word {
             "true" | "false" | "null" => {}
             "NaN" | "Infinity" | "-Infinity" | "+Infinity" | "nan" | "inf" | "-inf" => {
-                return Err(format!("{word} is not a number of JSON; send a number or null"));
+                return Err(format!("{word} is not a number in JSON; send a number or null"));
             }
             "" => return Err("a value is missing".to_owned()),
             word if serde_json::from_str::<f64>(word).is_ok() => {}
             word if is_too_large(word) => {
                 return Err(format!("the number {} is too large", shorten(word)));
             }
-            word => return Err(format!("`{}` is not a value of JSON", shorten(word))),
+            word => return Err(format!("`{}` is not a JSON value", shorten(word))),
         }
         self.at += length;
         Ok(())
@@ -233,13 +233,13 @@ impl DefectSearch<'_> {
 
 const UNEXPECTED_END: &str = "the JSON ends too early";
 
-/// Returns whether a word has the form of a number, so that only its size can be wrong.
+/// Reports whether a word is written like a number, so that only its size can be wrong.
 fn is_too_large(word: &str) -> bool {
     word.parse::<f64>().is_ok()
         && word.starts_with(|first: char| first == '-' || first.is_ascii_digit())
 }
 
-/// Returns the beginning of a word, for a message.
+/// Returns the beginning of a word, for use in a message.
 fn shorten(word: &str) -> String {
     word.chars().take(32).flat_map(char::escape_debug).collect()
 }

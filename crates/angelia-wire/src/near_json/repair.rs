@@ -1,5 +1,4 @@
-//! Replaces invalid characters by U+FFFD: lone surrogates, and bytes that are not UTF-8. Removes a
-//! byte order mark.
+//! Replaces lone surrogates and invalid UTF-8 with U+FFFD, and removes a byte order mark.
 
 use std::borrow::Cow;
 
@@ -7,7 +6,7 @@ use memchr::{memchr, memmem};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// As long as every other `\u` escape, so that a replacement moves nothing.
+/// As long as every other `\u` escape, so replacing one shifts nothing.
 const REPLACEMENT: &[u8; 6] = b"\\ufffd";
 
 /// Returns JSON whose strings contain only valid characters. Borrows if there is nothing to repair.
@@ -17,7 +16,7 @@ pub fn repair(json: &[u8]) -> Cow<'_, [u8]> {
         Ok(_) => Cow::Borrowed(json),
         Err(_) => Cow::Owned(String::from_utf8_lossy(json).into_owned().into_bytes()),
     };
-    // Every escape of a surrogate begins like this.
+    // The escape of every surrogate begins with one of these.
     let has_surrogate =
         memmem::find(&json, br"\ud").is_some() || memmem::find(&json, br"\uD").is_some();
     if has_surrogate { replace_lone_surrogates(json) } else { json }
@@ -33,7 +32,7 @@ fn replace_lone_surrogates(mut json: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
                 json.to_mut()[at..at + 6].copy_from_slice(REPLACEMENT);
                 at += 6;
             }
-            // Another escape is two bytes long, of which the second may be a backslash.
+            // Any other escape: skip two bytes, because the second may be a backslash.
             _ => at = (at + 2).min(json.len()),
         }
     }
@@ -44,7 +43,7 @@ fn is_low_surrogate(json: &[u8]) -> bool {
     matches!(unicode_escape(json), Some(0xdc00..=0xdfff))
 }
 
-/// Returns the code unit of the `\u` escape at the front.
+/// Returns the code unit of the `\u` escape at the start.
 fn unicode_escape(json: &[u8]) -> Option<u16> {
     let digits = json.strip_prefix(br"\u")?.get(..4)?;
     let mut unit = 0;

@@ -10,17 +10,17 @@ use memchr::{memchr, memchr2};
 
 use crate::lines::LineBuffer;
 
-/// One event, as it is dispatched to a listener.
+/// One event, as dispatched to a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SseEvent {
     /// `message` if the event has no name.
     pub name: String,
     pub data: String,
-    /// The last id in the stream so far, including this event; empty if there was none.
+    /// The most recent id in the stream, including this event's own; empty if there was none.
     pub id: String,
 }
 
-/// An event over the limit, which was skipped. The stream goes on.
+/// An event over the limit, which was skipped. The stream continues.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "skipped an event of {bytes} bytes, more than the limit of {limit}; fetch its content in another way"
@@ -32,12 +32,12 @@ pub struct EventTooLong {
 
 /// Decodes a stream of events.
 ///
-/// Read into [`Self::buffer`], then iterate; `None` means that more must be read, not the end. As
-/// the standard requires, an event that is cut off by the end of the stream is dropped, and invalid
-/// UTF-8 becomes replacement characters.
+/// Read into [`Self::buffer`], then iterate; `None` means that more bytes are needed, not that the
+/// stream has ended. As the standard requires, an event cut off by the end of the stream is
+/// dropped, and invalid UTF-8 becomes replacement characters.
 pub struct SseDecoder {
     lines: LineBuffer,
-    /// For all lines of one event together, without their terminators.
+    /// Applies to all lines of one event together, without their terminators.
     limit: usize,
     event_bytes: usize,
     /// The beginning of the current line was dropped because the event is over the limit.
@@ -52,7 +52,7 @@ pub struct SseDecoder {
 }
 
 impl SseDecoder {
-    /// For events of at most `limit` bytes.
+    /// Creates a decoder for events of up to `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self {
             lines: LineBuffer::default(),
@@ -75,13 +75,14 @@ impl SseDecoder {
         self.lines.buffer()
     }
 
-    /// The id to send as `Last-Event-ID` when reconnecting: that of the last complete event, so
-    /// that an event that was cut off is sent again. Empty if there was none.
+    /// Returns the id to send as `Last-Event-ID` when reconnecting. It is the id of the last
+    /// complete event, so that the server resends an event that was cut off. Empty if there was
+    /// none.
     pub fn last_id(&self) -> &str {
         &self.last_id
     }
 
-    /// Returns the time that clients shall wait before they reconnect, if the server has sent it.
+    /// Returns how long clients should wait before they reconnect, if the server has said so.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
@@ -92,7 +93,7 @@ impl SseDecoder {
         let first = !mem::replace(&mut self.first_line_read, true);
         let empty = !mem::take(&mut self.line_is_cut) && line.is_empty();
         if empty && (after, terminator) == (b'\r', b'\n') {
-            return None; // the LF of a CRLF whose CR has already ended the line
+            return None; // the LF of a CRLF whose CR already ended the line
         }
         if empty {
             return self.dispatch();
@@ -132,7 +133,7 @@ impl SseDecoder {
         let bytes = mem::take(&mut self.event_bytes);
         let mut name = mem::take(&mut self.name);
         let mut data = mem::take(&mut self.data);
-        // Also for a skipped event: asking for it again would return the same oversized event.
+        // Even for a skipped event: requesting it again would return the same oversized event.
         self.last_id.clone_from(&self.id);
         if bytes > self.limit {
             return Some(Err(EventTooLong { bytes, limit: self.limit }));
@@ -163,7 +164,7 @@ impl Iterator for SseDecoder {
     }
 }
 
-/// Without the content of the event, which is a private conversation.
+/// Omits the event's content, which is a private conversation.
 impl fmt::Debug for SseDecoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SseDecoder")

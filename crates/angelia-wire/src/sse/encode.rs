@@ -1,4 +1,4 @@
-//! Encodes server-sent events. The fields are written in the order of the calls.
+//! Encodes server-sent events. Fields appear in the order of the calls.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,28 +27,28 @@ impl<'a> SseEncoder<'a> {
         Self { out }
     }
 
-    /// Writes the event's name. A line break in it becomes a space.
+    /// Writes the event's name. Line breaks in it become spaces.
     pub fn event(self, name: &str) -> Self {
         self.field("event", name.as_bytes())
     }
 
-    /// Writes the id that the client sends as `Last-Event-ID` when it reconnects. A line break in
-    /// it becomes a space; clients ignore an id with a NUL.
+    /// Writes the id that the client sends as `Last-Event-ID` when it reconnects. Line breaks in it
+    /// become spaces. Clients ignore an id that contains a NUL.
     pub fn id(self, id: &str) -> Self {
         self.field("id", id.as_bytes())
     }
 
-    /// Writes the time that the client should wait before it reconnects.
+    /// Writes how long the client should wait before it reconnects.
     pub fn retry(self, after: Duration) -> Self {
         self.field("retry", after.as_millis().to_string().as_bytes())
     }
 
-    /// Writes the payload, one `data` field per line; the client sees each line break as `\n`.
+    /// Writes the payload, one `data` field per line; the client sees every line break as `\n`.
     pub fn data(self, data: impl AsRef<[u8]>) -> Self {
         self.field_per_line("data", data.as_ref())
     }
 
-    /// Writes a comment, which clients ignore. Alone, it is a keep-alive.
+    /// Writes a comment, which clients ignore. On its own, a comment is a keep-alive.
     pub fn comment(self, text: &str) -> Self {
         self.field_per_line("", text.as_bytes())
     }
@@ -77,7 +77,7 @@ impl<'a> SseEncoder<'a> {
     }
 }
 
-/// Without the bytes, which are a private conversation.
+/// Omits the bytes, which are a private conversation.
 impl fmt::Debug for SseEncoder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SseEncoder").field("bytes", &self.out.len()).finish()

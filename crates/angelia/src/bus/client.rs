@@ -1,4 +1,4 @@
-//! A client of a running bus, for commands: one connection to its socket.
+//! A client of a running bus, for commands: one connection to the bus's socket.
 
 use std::{io, path::Path, time::Duration};
 
@@ -12,7 +12,7 @@ use tokio::{
     time::timeout,
 };
 
-/// The daemon adds fields to a message, which may make its frame a little longer.
+/// Slack for the fields that the daemon adds to a message, which may lengthen its frame a little.
 const FRAME_SLACK_BYTES: usize = 64 * 1024;
 
 #[derive(Debug)]
@@ -63,8 +63,8 @@ impl BusClient {
         }
     }
 
-    /// Sends a request and waits for the reply. A daemon that does not know the request sends no
-    /// reply, hence the timeout.
+    /// Sends a request and waits for the reply. The timeout is needed because a daemon that does
+    /// not know the request sends no reply.
     pub(crate) async fn request(
         &mut self,
         message: &Value,

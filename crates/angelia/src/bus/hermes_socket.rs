@@ -1,4 +1,4 @@
-//! The socket and the pid file at the place where clients of hermes-bus expect their daemon.
+//! The socket and the pid file in the place where hermes-bus clients expect them.
 
 use std::{
     fs,
@@ -16,10 +16,10 @@ use tokio::time::sleep;
 use super::{open::acquire_pid_file, pid_file::PidFile};
 use crate::cli::error::{CommandError, Exit};
 
-/// The interval at which a socket that another daemon holds is tried again.
+/// Interval at which to retry a socket that another daemon holds.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Hermes' socket with its pid file, which is held for as long as the socket is served.
+/// Hermes' socket and its pid file, which is held for as long as the socket is served.
 pub(crate) struct OpenHermesSocket {
     bound: BoundSocket,
     pid_file: PidFile,
@@ -30,7 +30,7 @@ pub(crate) fn pid_file_path(socket: &Path) -> PathBuf {
     socket.with_file_name("run").join("busd.pid")
 }
 
-/// Binds the socket, unless it is `bound` already. A running daemon is not displaced.
+/// Binds the socket, unless it is already `bound`. Does not displace a running daemon.
 pub(crate) async fn open(
     socket: &Path,
     bound: Option<BoundSocket>,
@@ -71,7 +71,7 @@ impl OpenHermesSocket {
     }
 }
 
-/// Serves the socket as soon as the daemon that holds it stops.
+/// Serves the socket as soon as the daemon that holds it has stopped.
 pub(crate) fn serve_when_free(socket: PathBuf, context: ListenerContext) {
     let tasks = context.tasks.clone();
     tasks.spawn_until_stopped(async move {

@@ -1,5 +1,5 @@
 //! Opens the bus of this home: its log, its sockets and its pid files. The process that holds them
-//! is the daemon; only `angelia serve` takes them over from another one.
+//! is the daemon; only `angelia serve` takes them over from another process.
 
 use std::{path::Path, sync::Arc};
 
@@ -28,28 +28,28 @@ use crate::{
     delegation::HomeAgents,
 };
 
-/// The number of messages that a watcher in this process may lag behind.
+/// Number of messages by which a watcher in this process may lag.
 const MAX_WATCHER_LAG: usize = 1024;
 
-/// A bus that is open and does not accept connections yet.
+/// An open bus that does not accept connections yet.
 pub(crate) struct OpenBus {
     pub(crate) bus: Arc<dyn Bus>,
     pub(crate) context: ListenerContext,
     own_socket: BoundSocket,
     hermes: HermesAccess,
-    /// Held by a bus that runs alone.
+    /// Held by a standalone bus.
     pid_file: Option<PidFile>,
 }
 
-/// The access of clients of hermes-bus to this bus.
+/// How hermes-bus clients reach this bus.
 enum HermesAccess {
     NotOffered,
     Open(OpenHermesSocket),
-    /// Another daemon has the socket; it is served when that one stops.
+    /// Another daemon has the socket. It is served here when that daemon stops.
     Taken(std::path::PathBuf),
 }
 
-/// The error when another process runs the bus.
+/// Returns the error for a bus that another process runs.
 fn already_running_error(pid: Option<u32>) -> CommandError {
     let who = pid.map_or(String::new(), |pid| format!(" (process {pid})"));
     let what = format!("the bus is already running{who}");
@@ -57,13 +57,14 @@ fn already_running_error(pid: Option<u32>) -> CommandError {
         .with_hint("use the running one, or stop it with `angelia bus stop`")
 }
 
-/// Opens the bus of a process of its own.
+/// Opens the bus for a standalone process.
 pub(crate) async fn open_alone(app: &App, tasks: &TaskGroup) -> Result<OpenBus, CommandError> {
     app.home.prepare()?;
     raise_open_file_limit();
     let sockets = BusSockets::of_app(app);
     let pid_file = acquire_pid_file(&app.home.bus_pid_file())?;
-    // After the pid file: a daemon that starts now finds this process and takes over from it.
+    // Check this after taking the pid file: a daemon that starts now finds this process and takes
+    // over from it.
     if let Some(pid) = pid_file::holder(&app.home.pid_file()) {
         let what = format!("`angelia serve` (process {pid}) runs the bus of this home");
         return Err(CommandError::new(Exit::TryLater, what).with_hint("use that one"));
@@ -78,7 +79,7 @@ pub(crate) async fn open_alone(app: &App, tasks: &TaskGroup) -> Result<OpenBus, 
     Ok(OpenBus { bus, context, own_socket, hermes, pid_file: Some(pid_file) })
 }
 
-/// Opens the bus inside `angelia serve`, which holds the daemon's pid file.
+/// Opens the bus inside `angelia serve`, which already holds the daemon's pid file.
 async fn open_in_daemon(app: &App, tasks: &TaskGroup) -> Result<OpenBus, CommandError> {
     app.home.prepare()?;
     raise_open_file_limit();
@@ -158,17 +159,17 @@ async fn open_log(app: &App) -> Result<Arc<dyn Bus>, CommandError> {
     })
 }
 
-/// Raises the limit of open files to its maximum, because every endpoint is a connection.
+/// Raises the limit on open files to its maximum, because every endpoint is a connection.
 fn raise_open_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "cannot raise the limit of open files");
+        tracing::debug!(%error, "cannot raise the limit on open files");
     }
 }
 
-/// Opens the bus inside `angelia serve`, which logs a failure and continues without the bus.
+/// Opens the bus for `angelia serve`. A failure is logged, and `serve` continues without the bus.
 pub(crate) async fn open_for_serve(app: &App, tasks: &TaskGroup) -> Option<OpenBus> {
     match open_in_daemon(app, tasks).await {
         Ok(bus) => Some(bus),
@@ -180,7 +181,7 @@ pub(crate) async fn open_for_serve(app: &App, tasks: &TaskGroup) -> Option<OpenB
 }
 
 impl OpenBus {
-    /// Returns the part of the bus that callers over HTTP use.
+    /// Returns the part of the bus available to HTTP callers.
     pub(crate) fn api(&self) -> BusApi {
         BusApi {
             bus: Arc::clone(&self.bus),
@@ -189,7 +190,7 @@ impl OpenBus {
         }
     }
 
-    /// Starts to accept connections. The pid file is held until the returned value is dropped.
+    /// Starts accepting connections. The pid file is held until the returned value is dropped.
     #[must_use]
     pub(crate) fn serve(self) -> RunningBus {
         tracing::info!("the bus listens on {}", self.own_socket.path().display());
@@ -211,7 +212,7 @@ pub(crate) struct RunningBus {
 }
 
 impl RunningBus {
-    /// Closes the log. To be called after the tasks of the connections have ended.
+    /// Closes the log. Call this after the connection tasks have ended.
     pub(crate) async fn close(self) {
         self.bus.close().await;
     }

@@ -1,6 +1,5 @@
-//! A pid file, locked for as long as its process lives. Only the lock proves which process holds
-//! the file; the pid in it is for people, and can be changed by every program that can write the
-//! file.
+//! A pid file that is locked while its process lives. Only the lock proves which process holds the
+//! file; the pid in it is for people, and any program that can write the file can change it.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -9,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A pid file that this process holds. Removed when dropped.
+/// A pid file held by this process. Removed on drop.
 #[derive(Debug)]
 pub(crate) struct PidFile {
     file: File,
@@ -19,11 +18,11 @@ pub(crate) struct PidFile {
 #[derive(Debug)]
 pub(crate) enum PidFileState {
     Acquired(PidFile),
-    /// A living process holds the file; its pid, if it has written one.
+    /// A live process holds the file. Contains its pid, if it has written one.
     HeldBy(Option<u32>),
 }
 
-/// Takes the file, unless a living process holds it.
+/// Takes the file, unless a live process holds it.
 pub(crate) fn acquire(path: &Path) -> io::Result<PidFileState> {
     loop {
         let mut file = OpenOptions::new()
@@ -38,7 +37,7 @@ pub(crate) fn acquire(path: &Path) -> io::Result<PidFileState> {
             Err(TryLockError::WouldBlock) => return Ok(PidFileState::HeldBy(read_pid(&mut file))),
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // The previous holder may have removed the file between our open and our lock.
+        // The previous holder may have removed the file after we opened it and before we locked it.
         if !is_same_file(&file, path) {
             continue;
         }
@@ -49,23 +48,23 @@ pub(crate) fn acquire(path: &Path) -> io::Result<PidFileState> {
     }
 }
 
-/// Returns the pid of the living process that holds the file, if there is one.
+/// Returns the pid of the live process that holds the file, if any.
 pub(crate) fn holder(path: &Path) -> Option<u32> {
     let mut file = File::open(path).ok()?;
-    // A shared lock, so that two processes that check at once do not take each other for the
-    // holder.
+    // Use a shared lock, so that two processes that check at the same time do not take each other
+    // for the holder.
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => lock_holder(&file).or_else(|| read_pid(&mut file)),
         Ok(()) | Err(TryLockError::Error(_)) => None,
     }
 }
 
-/// Returns whether this process is proven to hold the file, by the kernel's list of locks.
+/// Returns whether the kernel's list of locks proves that this process holds the file.
 pub(crate) fn is_held_by(path: &Path, pid: u32) -> bool {
     File::open(path).is_ok_and(|file| lock_holder(&file) == Some(pid))
 }
 
-/// Returns the process that has locked a file, where the kernel reports it (Linux).
+/// Returns the process that has locked a file, if the kernel reports it (on Linux).
 fn lock_holder(file: &File) -> Option<u32> {
     let inode = file.metadata().ok()?.ino();
     find_lock(&fs::read_to_string("/proc/locks").ok()?, inode)

@@ -13,7 +13,7 @@ use crate::{
     cli::error::{CommandError, Exit},
 };
 
-/// The time that a bus has to stop.
+/// How long a bus may take to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The process that serves the bus.
@@ -30,7 +30,7 @@ pub(crate) enum BusProcess {
 
 pub(crate) async fn find(app: &App) -> BusProcess {
     let serving = pid_file::holder(&app.home.pid_file());
-    // The pid file may have been removed; the lock on the messages still names the process.
+    // The pid file may have been removed; the lock on the messages still identifies the process.
     let holders = [app.home.bus_pid_file(), lock_path(app)];
     if let Some(pid) = holders.iter().find_map(|path| pid_file::holder(path)) {
         return BusProcess::Ours { pid, inside_serve: serving == Some(pid) };
@@ -43,7 +43,7 @@ pub(crate) async fn find(app: &App) -> BusProcess {
     }
 }
 
-/// Returns the path of the lock that the process with this home's messages holds.
+/// Returns the path of the lock held by the process that serves this home's messages.
 fn lock_path(app: &App) -> PathBuf {
     app.home.bus_dir().join("lock")
 }
@@ -56,13 +56,14 @@ fn held_files(app: &App) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Returns whether this process serves the bus of this home. It counts as serving until it has
-/// released all of its files, because a bus that starts before then would find one of them held.
+/// released all of its files, because a bus that starts earlier would find one of them held.
 fn is_served_by(app: &App, pid: u32) -> bool {
     held_files(app).any(|path| pid_file::holder(&path) == Some(pid))
 }
 
 /// Asks the kernel whether this process holds a lock on a file of the bus, or listens on one of its
-/// sockets. A number in a file proves nothing. `None` if the process is gone or serves no bus.
+/// sockets. A number in a file proves nothing. Returns `None` if the process is gone or serves no
+/// bus.
 pub(crate) async fn prove(app: &App, pid: u32) -> Result<Option<ProvenProcess>, CommandError> {
     let is_running = || is_served_by(app, pid);
     let proven = ProvenProcess::prove(pid, is_running, || is_proven_holder(app, pid)).await;
@@ -98,14 +99,14 @@ async fn is_proven_holder(app: &App, pid: u32) -> bool {
     false
 }
 
-/// Returns whether this process listens on a socket, according to the kernel.
+/// Returns whether the kernel reports that this process listens on a socket.
 pub(crate) async fn listens_on(pid: u32, socket: &std::path::Path) -> bool {
     let connected = UnixStream::connect(socket).await;
     let listening = connected.and_then(|stream| stream.peer_cred());
     listening.is_ok_and(|listener| listener.pid() == i32::try_from(pid).ok())
 }
 
-/// Removes the files that a killed bus has left behind.
+/// Removes the files that a killed bus left behind.
 pub(crate) async fn remove_stale_files(app: &App) {
     let sockets = BusSockets::of_app(app);
     for socket in std::iter::once(&sockets.own).chain(&sockets.hermes) {

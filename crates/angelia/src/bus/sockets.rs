@@ -1,4 +1,4 @@
-//! The addresses of the bus: its own socket, and Hermes' socket where Hermes is used.
+//! The addresses of the bus: its own socket, and Hermes' socket if Hermes is used.
 
 use std::{io, path::PathBuf};
 
@@ -13,9 +13,9 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct BusSockets {
     pub(crate) own: PathBuf,
-    /// The socket at which programs for hermes-bus expect the bus; `None` where Hermes is not used.
+    /// The socket at which hermes-bus programs expect the bus; `None` if Hermes is not used.
     pub(crate) hermes: Option<PathBuf>,
-    /// Clients try Hermes' socket first, because the caller has chosen it.
+    /// Whether clients try Hermes' socket first, because the caller has chosen it.
     prefers_hermes: bool,
 }
 
@@ -45,7 +45,7 @@ impl BusSockets {
         }
     }
 
-    /// Connects to the first socket where a bus answers.
+    /// Connects to the first socket on which a bus answers.
     pub(crate) async fn connect(&self) -> io::Result<BusClient> {
         let (first, second) = match &self.hermes {
             Some(hermes) if self.prefers_hermes => (hermes, Some(&self.own)),

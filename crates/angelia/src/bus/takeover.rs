@@ -1,5 +1,5 @@
-//! `angelia serve` takes over a bus that runs alone: it puts its sockets in place of the other ones,
-//! ends the other process, and goes on with the same log (`docs/design/0019-bus-takeover.md`).
+//! How `angelia serve` takes over a standalone bus: it replaces the sockets with its own, ends the
+//! other process, and continues with the same log (`docs/design/0019-bus-takeover.md`).
 
 use angelia_frontends::bus::listener::{self, BoundSocket};
 
@@ -10,15 +10,15 @@ use super::{
 };
 use crate::{assemble::App, cli::error::CommandError};
 
-/// Sockets that are bound already. Clients that connect wait until they are served.
+/// Sockets that are already bound. Clients that connect wait until the sockets are served.
 #[derive(Default)]
 pub(crate) struct BoundSockets {
     pub(crate) own: Option<BoundSocket>,
     pub(crate) hermes: Option<BoundSocket>,
 }
 
-/// Takes over the bus that runs alone in this home, if there is one. To be called by the process
-/// that holds the daemon's pid file: no other bus is started then.
+/// Takes over the standalone bus of this home, if there is one. The calling process must hold the
+/// daemon's pid file, which prevents another bus from starting.
 pub(crate) async fn take_over(
     app: &App,
     sockets: &BusSockets,

@@ -1,4 +1,4 @@
-//! A file with the token that protects the name of an endpoint, and proves it.
+//! A file with the token that protects an endpoint's name and proves the right to it.
 
 use std::path::Path;
 

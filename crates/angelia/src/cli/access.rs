@@ -1,5 +1,5 @@
-//! `angelia access …`: who may talk by chat, besides those whom the configuration lists. It acts at once,
-//! because the daemon asks the same file for every message.
+//! `angelia access …`: who may talk by chat, besides the people listed in the configuration. Changes take
+//! effect at once, because the daemon checks the same file for every message.
 
 use angelia_backends::chats::SqliteChats;
 use angelia_core::{model::AuditAction, ports::ChatStore as _};
@@ -25,9 +25,9 @@ pub(crate) enum AccessCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Let the person in who got this code. They may talk; they may not decide approvals.
+    /// Let in the person who got this code. They may talk, but not decide approvals.
     Approve { code: String },
-    /// Take that back.
+    /// Revoke a person's access.
     Revoke {
         /// PLATFORM:ID, as `access list` shows it.
         #[arg(value_name = "PLATFORM:ID")]
@@ -45,7 +45,7 @@ pub(crate) async fn run(app: &App, command: AccessCommand) -> Result<Exit, Comma
     }
 }
 
-/// Codes that were made before this time cannot be used.
+/// Returns the time before which codes have expired.
 fn oldest_code() -> Timestamp {
     let now = Timestamp::now();
     now.checked_sub(PAIRING_LIFETIME).unwrap_or(now)

@@ -1,7 +1,7 @@
 //! `angelia acp`: an ACP agent over stdio, for editors.
 //!
-//! The engine always runs in this process, so its agents end with the editor that started it. A
-//! session that another process holds is waited for, as everywhere else.
+//! The engine always runs in this process, so its agents end with the editor that started it. As
+//! everywhere else, it waits for a session that another process holds.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::assemble::{App, LocalEngine};
 
-/// The time that an editor has to read the last messages at shutdown.
+/// How long an editor may take to read the last messages at shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Args)]
@@ -59,7 +59,7 @@ pub(crate) async fn run(app: &Arc<App>, args: AcpArgs) -> Result<Exit, CommandEr
         _wish = wishes.next() => true,
     };
     let leaving = async {
-        // Turns end before the tasks do, so that their prompts are still answered.
+        // End the turns before the tasks, so that their prompts are still answered.
         local.stop().await;
         tasks.shutdown(FLUSH_TIMEOUT).await;
         let _gone = output.flush(FLUSH_TIMEOUT).await;

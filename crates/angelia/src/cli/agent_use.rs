@@ -16,22 +16,22 @@ use super::{
 };
 use crate::config::Environment;
 
-/// The access of an agent's process to a command.
+/// Whether an agent's process may use a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AgentUse {
     /// The command changes none of the owner's data, or checks the caller itself.
     Free,
-    /// Only through the daemon, which decides for each request what the agent's session reaches.
+    /// Only through the daemon, which decides for each request what the agent's session may access.
     ThroughDaemon,
-    /// Allowed only if this process is itself the agent that a profile names, not one that an agent
-    /// starts: its client then decides what it may do.
+    /// Allowed only if this process is itself the agent named by a profile, rather than one started
+    /// by an agent. Its client then decides what it may do.
     AsAgent,
     /// Only with the home's own configuration and no flags.
     StartsDaemon,
     Refused,
 }
 
-/// Classifies a command. There is no default, so that a new command must be classified.
+/// Classifies a command. There is no default case, so every new command must be classified.
 pub(crate) fn agent_use(command: &Command) -> AgentUse {
     match command {
         Command::Bridge(args) if args.schema => AgentUse::Free,
@@ -45,12 +45,12 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         | Command::Schedule(_)
         | Command::Channels(_)
         | Command::Access(_)
-        // It starts agents and writes a file to any path that it is given.
+        // It starts agents, and writes a file to any given path.
         | Command::Selftest(_)
         | Command::Stop(_)
         | Command::Restart(_)
         | Command::Logs(_)
-        // An agent changes its notes with its own tool, within its limits.
+        // An agent changes its notes with its own tool, within that tool's limits.
         | Command::Memory(_)
         | Command::Service(_) => AgentUse::Refused,
         Command::Run(_)
@@ -64,8 +64,8 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
             | SessionsCommand::Resume { .. }
             | SessionsCommand::Fork { .. }
             | SessionsCommand::Delete { .. } => AgentUse::ThroughDaemon,
-            // These commands read the record, or the agents' own files, directly, and a search
-            // finds every session.
+            // These commands read the record or the agents' own files directly, and a search covers
+            // every session.
             SessionsCommand::Export { .. }
             | SessionsCommand::Adopt(_)
             | SessionsCommand::Search(_) => AgentUse::Refused,
@@ -94,7 +94,7 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         },
         Command::Providers(command) => match command {
             ProvidersCommand::List { .. } => AgentUse::Free,
-            // They use the owner's keys and logins, and may run the commands that print keys.
+            // They use the owner's keys and logins, and may run commands that print keys.
             ProvidersCommand::Check { .. }
             | ProvidersCommand::Login { .. }
             | ProvidersCommand::Logout { .. } => AgentUse::Refused,
@@ -102,7 +102,7 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
         Command::Setup(command) if command.is_read_only() => AgentUse::Free,
         Command::Setup(_) => AgentUse::Refused,
         Command::Mcp(args) => match &args.command {
-            // It acts for the session of the agent that starts it.
+            // It acts for the session of the agent that started it.
             None => AgentUse::Free,
             Some(McpCommand::Login { .. } | McpCommand::Logout { .. }) => AgentUse::Refused,
         },
@@ -115,7 +115,7 @@ pub(crate) fn agent_use(command: &Command) -> AgentUse {
 }
 
 /// Checks that this process may use the command. Returns the environment that the command may see:
-/// a daemon that an agent starts is not configured by the agent's variables.
+/// a daemon started by an agent must not be configured by the agent's variables.
 pub(crate) fn check(
     command: &Command,
     config: Option<&Path>,
@@ -141,7 +141,8 @@ pub(crate) fn check(
             Ok(environment.without_settings())
         }
         AgentUse::AsAgent => {
-            // An agent's own process is the only one with its mark: its parent is Angelia.
+            // Only an agent's own process has exactly one mark, its own, because its parent is
+            // Angelia.
             match (marks.as_deref(), environment.own_mark()) {
                 (Some([only]), Some(own)) if only == own => Ok(environment),
                 _ => Err(refusal("act as an agent of its own", marks.is_some())),
@@ -153,7 +154,7 @@ pub(crate) fn check(
     }
 }
 
-/// Fails in an agent's process that would work without the daemon.
+/// Fails in an agent's process, which must not work without the daemon.
 pub(crate) fn ensure_owner_works_alone(environment: &Environment) -> Result<(), CommandError> {
     match LocalCaller::this_process(environment.own_mark()) {
         LocalCaller::Owner => Ok(()),
@@ -164,7 +165,8 @@ pub(crate) fn ensure_owner_works_alone(environment: &Environment) -> Result<(), 
     }
 }
 
-/// Refuses an agent's process, or one that cannot be told from an agent's.
+/// Returns the error for an agent's process, or for one that cannot be distinguished from an
+/// agent's.
 fn refusal(to: &str, is_agent: bool) -> CommandError {
     if is_agent {
         CommandError::new(Exit::Failed, format!("an agent's process cannot {to}"))
@@ -173,8 +175,8 @@ fn refusal(to: &str, is_agent: bool) -> CommandError {
         let what =
             format!("cannot tell whether an agent has started this process, so it cannot {to}");
         CommandError::new(Exit::Failed, what).with_hint(
-            "/proc does not show this process, as where it belongs to another container; use one whose \
-             /proc is its own",
+            "/proc does not show this process, for example because it belongs to another container; use a \
+             container with its own /proc",
         )
     }
 }

@@ -3,8 +3,8 @@
 //! Listing works without a daemon. Deciding needs one, because a decision must reach the process
 //! that runs the turn.
 //!
-//! - `rules`: lists and removes the rules that were granted for good.
-//! - `answers`: assigns the answers of the command line to the questions of an approval.
+//! - `rules`: lists and removes the rules that were granted permanently.
+//! - `answers`: matches the answers on the command line to the questions of an approval.
 
 pub(crate) mod answers;
 mod rules;
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{assemble::App, records::Records, resolve};
 
-/// The number of lines of a diff that a list shows.
+/// Number of diff lines shown in a list.
 const MAX_DIFF_LINES: usize = 40;
 
 pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exit, CommandError> {
@@ -56,7 +56,7 @@ pub(crate) async fn run(app: &Arc<App>, command: ApprovalsCommand) -> Result<Exi
 }
 
 /// Returns the text that names the approval, the decision without its answers, and the `--answer`
-/// values. The answers are matched to the questions only after the approval has been read.
+/// values, which can be matched to the questions only after the approval has been read.
 fn parse_decision(command: DecideCommand) -> Result<(String, Decision, Vec<String>), CommandError> {
     let (id, verdict, rule, note, answers) = match command {
         DecideCommand::Approve { id, session, always, rule, note, answers } => {
@@ -80,8 +80,8 @@ fn parse_decision(command: DecideCommand) -> Result<(String, Decision, Vec<Strin
     Ok((id, decision, answers))
 }
 
-/// Sends a decision, with the `--answer` values, to the process that runs the turn, and returns a
-/// line that reports the decision.
+/// Sends a decision with the `--answer` values to the process that runs the turn. Returns a line
+/// that reports the decision.
 async fn decide(
     records: &Records,
     id: ApprovalId,
@@ -97,8 +97,8 @@ async fn decide(
     let done = if decision.verdict.allows() { "approved" } else { "denied" };
     match turns.decide(id, decision).await {
         Ok(()) => Ok(format!("{done}: {}", replace_control_chars(&approval.title))),
-        // Either another client decided first, or the daemon does not run this turn. The record has
-        // the answer.
+        // Either another client decided first, or the daemon does not run this turn. The record
+        // tells which.
         Err(error) if error.kind == TurnErrorKind::NotPending => {
             refuse_if_decided(&records.approval(id).await?)?;
             Err(not_in_daemon_error())
@@ -121,7 +121,8 @@ fn refuse_if_decided(approval: &ApprovalResource) -> Result<(), CommandError> {
         .with_hint("`angelia approvals list` prints what still waits"))
 }
 
-/// The error for a turn that no daemon runs. Such a turn runs in the terminal it was started from.
+/// Returns the error for a turn that no daemon runs. Such a turn runs in the terminal in which it
+/// was started.
 fn not_in_daemon_error() -> CommandError {
     CommandError::new(Exit::Failed, "the turn does not run in a daemon").with_hint(
         "answer in the terminal where `angelia run` was started; if that has been killed, the next \
@@ -211,7 +212,7 @@ fn write_head(approval: &ApprovalResource, out: &mut Vec<u8>) {
     );
 }
 
-/// Writes the details that a decision needs, with at most this many lines of the diff.
+/// Writes the details needed for a decision, with up to this many lines of the diff.
 fn write_details(approval: &ApprovalResource, diff_lines: usize, out: &mut Vec<u8>) {
     match approval.approval_kind() {
         ApprovalKind::Tool => {
@@ -254,7 +255,8 @@ fn write_details(approval: &ApprovalResource, diff_lines: usize, out: &mut Vec<u
     };
 }
 
-/// Writes a question with its options. Without a number, the title says the text already.
+/// Writes a question with its options. Without a number, omits the text, because the title already
+/// contains it.
 fn write_question(number: Option<usize>, question: &Question, out: &mut Vec<u8>) {
     let several = if question.multiple { " (one or several)" } else { "" };
     if let Some(number) = number {
@@ -272,7 +274,7 @@ fn write_question(number: Option<usize>, question: &Question, out: &mut Vec<u8>)
 }
 
 /// Replaces control characters, so that text written by an agent stays on one line and cannot move
-/// the cursor: the owner decides by the text on the screen.
+/// the cursor. The owner decides based on the text on the screen.
 fn replace_control_chars(text: &str) -> String {
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(visible).collect()

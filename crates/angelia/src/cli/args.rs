@@ -20,7 +20,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run one turn and print its answer.
     Run(RunArgs),
-    /// Talk with an agent at a prompt line, turn after turn in one session.
+    /// Talk to an agent at a prompt, turn after turn in one session.
     Chat(super::chat::ChatArgs),
     /// Run the daemon in the foreground: HTTP on loopback and a Unix socket, with agents kept warm.
     Serve(ServeArgs),
@@ -28,14 +28,14 @@ pub(crate) enum Command {
     Start,
     /// Stop the daemon; running turns may end first.
     Stop(super::lifecycle::stop::StopArgs),
-    /// Restart the daemon, also after an upgrade; queued turns go on in the new one.
+    /// Restart the daemon, for example after an upgrade; queued turns continue in the new one.
     Restart(super::lifecycle::restart::RestartArgs),
     /// Print the end of the daemon's log, or follow it.
     Logs(super::lifecycle::logs::LogsArgs),
     /// Let the system start the daemon at login: systemd on Linux, launchd on macOS.
     #[command(subcommand)]
     Service(super::service::ServiceCommand),
-    /// Be an ACP agent over stdin and stdout, for editors.
+    /// Act as an ACP agent over stdin and stdout, for editors.
     Acp(super::acp::AcpArgs),
     /// Serve a host application: JSON requests on stdin, one per line, and events on stdout.
     Bridge(super::bridge::BridgeArgs),
@@ -48,7 +48,7 @@ pub(crate) enum Command {
     /// List what agents are waiting for, and approve or deny it.
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
-    /// Run turns by themselves: at set times, or when files change.
+    /// Run turns automatically, at set times or when files change.
     #[command(subcommand)]
     Schedule(super::schedule::ScheduleCommand),
     /// Set up, check and remove chat platforms.
@@ -60,9 +60,9 @@ pub(crate) enum Command {
     /// Show the daemon, its agents, turns and approvals, the bus, quotas and cost.
     #[command(visible_alias = "ps")]
     Status(StatusArgs),
-    /// Show the usage of turns: tokens, cache share and cost, and the rest of the quotas.
+    /// Show the usage of turns: tokens, cache share and cost, and what is left of the quotas.
     Usage(super::usage::UsageArgs),
-    /// Open the web page, signed in.
+    /// Open the dashboard in the browser, signed in.
     Dashboard(super::dashboard::DashboardArgs),
     /// Show who has decided, changed, deleted or exposed something.
     Audit(super::audit::AuditArgs),
@@ -74,23 +74,23 @@ pub(crate) enum Command {
     /// Add our MCP servers and tools to Codex's own configuration, or remove them.
     #[command(subcommand)]
     Codex(super::codex::CodexCommand),
-    /// Be an MCP server over stdin and stdout: delegation, sessions and the bus as tools.
+    /// Act as an MCP server over stdin and stdout: delegation, sessions and the bus as tools.
     Mcp(super::mcp::McpArgs),
     /// Manage keys that let other people and programs use the model APIs.
     #[command(subcommand)]
     Keys(KeysCommand),
     /// Report which agents are installed, their versions and logins, and what to do.
     Doctor(DoctorArgs),
-    /// List the agents on this machine, and install versions of them beside each other.
+    /// List the agents on this machine, and install versions of them side by side.
     #[command(subcommand)]
     Agents(super::agents::AgentsCommand),
-    /// List the providers of models for `executor: native`, and check that they can be used.
+    /// List the model providers for `executor: native`, and check that they can be used.
     #[command(subcommand)]
     Providers(super::providers::ProvidersCommand),
-    /// Read, edit and take back what agents remember from session to session.
+    /// Read, edit and undo what agents remember from session to session.
     #[command(subcommand)]
     Memory(super::memory::MemoryCommand),
-    /// Check the installed agents against a scripted model: no login is used, nothing is paid.
+    /// Check the installed agents against a scripted model, without any login and at no cost.
     Selftest(super::selftest::SelftestArgs),
     /// Create, check and print the configuration.
     #[command(subcommand)]
@@ -99,13 +99,13 @@ pub(crate) enum Command {
     Completions { shell: clap_complete::Shell },
     /// Print shell lines that point a program at the daemon: `eval "$(angelia env)"`.
     Env(super::env::EnvArgs),
-    /// Connect another program with Angelia, or show what that would change.
+    /// Connect another program to Angelia, or show what that would change.
     #[command(subcommand)]
     Setup(super::setup::SetupCommand),
-    /// Write the files that packages contain beside the program.
+    /// Write the files that packages contain besides the program.
     #[command(hide = true)]
     PackageFiles {
-        /// The folder that stands for the packages' prefix.
+        /// The folder that stands in for the packages' prefix.
         #[arg(value_name = "DIR")]
         prefix: PathBuf,
     },
@@ -122,7 +122,7 @@ pub(crate) struct RunArgs {
     #[arg(short, long)]
     pub(crate) session: Option<String>,
 
-    /// Continue the session of this directory that was used last.
+    /// Continue the most recently used session of this directory.
     #[arg(short, long = "continue", conflicts_with = "session")]
     pub(crate) continue_last: bool,
 
@@ -130,11 +130,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
 
-    /// The model, as the agent's own CLI calls it; a session that goes on changes to it.
+    /// The model, as the agent's own CLI calls it; an existing session switches to it.
     #[arg(short, long, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) model: Option<String>,
 
-    /// Add a file to the prompt: a text as a marked block, a picture as a picture. Can be repeated.
+    /// Add a file to the prompt: text as a marked block, or an image. Can be repeated.
     #[arg(short, long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
@@ -142,12 +142,12 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Print the answer as the model writes it: its Markdown is not rendered.
+    /// Print the answer as the model wrote it, without rendering its Markdown.
     #[arg(long, conflicts_with_all = ["json", "detach"])]
     pub(crate) raw: bool,
 
-    /// Print the turn's id and leave. The daemon runs the turn, and is started if there is none;
-    /// the agent's questions wait for a decision from any client.
+    /// Print the turn's id and exit. The daemon runs the turn, and is started if necessary; the
+    /// agent's questions wait for a decision from any client.
     #[arg(long, conflicts_with = "json")]
     pub(crate) detach: bool,
 
@@ -158,7 +158,7 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// The address to listen on; port 0 takes any free one.
+    /// The address to listen on; port 0 picks any free one.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<String>,
 
@@ -196,7 +196,7 @@ pub(crate) struct ListArgs {
     #[arg(short = 'n', long, default_value_t = 20)]
     pub(crate) limit: usize,
 
-    /// Go on behind this entry of an earlier list.
+    /// Continue after this entry of an earlier list.
     #[arg(long, value_name = "ID")]
     pub(crate) before: Option<String>,
 
@@ -206,7 +206,8 @@ pub(crate) struct ListArgs {
 }
 
 impl ListArgs {
-    /// Whether the list begins with the newest entry, so that an empty one means that there is none.
+    /// Returns whether the list begins with the newest entry, so that an empty list means there are
+    /// no entries.
     pub(crate) const fn starts_at_newest(&self) -> bool {
         self.before.is_none() && self.limit > 0
     }
@@ -214,7 +215,7 @@ impl ListArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List the sessions, the one that was used last first.
+    /// List the sessions, most recently used first.
     List(super::sessions::list::SessionListArgs),
     /// Show a session as a conversation.
     Show {
@@ -233,9 +234,9 @@ pub(crate) enum SessionsCommand {
         /// The prompt; read from standard input when it is `-` or missing.
         prompt: Option<String>,
     },
-    /// Take up a conversation begun in an agent's own program, as a session with its history.
+    /// Adopt a conversation from an agent's own program as a session with its history.
     Adopt(AdoptArgs),
-    /// Start a new session that continues from where this one stands.
+    /// Start a new session that continues from the current state of this one.
     Fork { id: String },
     /// Print a session with all events of its turns, one JSON object per line, or as Markdown.
     Export {
@@ -257,21 +258,21 @@ pub(crate) enum SessionsCommand {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").args(["id", "last", "list"]))]
 pub(crate) struct AdoptArgs {
-    /// The agent whose program it was begun in: `claude` or `codex`.
+    /// The agent in whose program the conversation began: `claude` or `codex`.
     pub(crate) agent: String,
 
-    /// The agent's id of the conversation, or the start of that id.
+    /// The agent's id for the conversation, or the start of it.
     pub(crate) id: Option<String>,
 
-    /// Take up the last one, of this directory if it has one.
+    /// Adopt the latest conversation, from this directory if it has one.
     #[arg(long)]
     pub(crate) last: bool,
 
-    /// List them, those of this directory first; the default.
+    /// List the conversations, those from this directory first; the default.
     #[arg(long)]
     pub(crate) list: bool,
 
-    /// The profile of the session; by default the first one of this agent.
+    /// The profile of the session; by default the first one for this agent.
     #[arg(short, long)]
     pub(crate) profile: Option<String>,
 
@@ -332,7 +333,7 @@ pub(crate) enum ApprovalsCommand {
         #[arg(long)]
         all: bool,
     },
-    /// Show an approval with everything it is about, also the whole diff of an edit.
+    /// Show an approval with all its details, including the whole diff of an edit.
     Show {
         id: String,
         /// Print JSON.
@@ -341,7 +342,7 @@ pub(crate) enum ApprovalsCommand {
     },
     #[command(flatten)]
     Decide(DecideCommand),
-    /// List and remove the rules that you granted for good with `always`.
+    /// List and remove the rules that you granted permanently with `always`.
     #[command(subcommand)]
     Rules(RulesCommand),
 }
@@ -366,14 +367,14 @@ pub(crate) enum DecideCommand {
     /// Allow the agent's request.
     Approve {
         id: String,
-        /// Also allow exactly this, or the rule of `--rule`, for the rest of the session.
+        /// Also allow exactly this, or the rule given by `--rule`, for the rest of the session.
         #[arg(long)]
         session: bool,
-        /// Also allow exactly this, or the rule of `--rule`, in every session of this profile in
-        /// this directory; `angelia approvals rules` lists and removes it.
+        /// Also allow exactly this, or the rule given by `--rule`, in every session of this profile
+        /// in this directory; `angelia approvals rules` lists and removes it.
         #[arg(long, conflicts_with = "session")]
         always: bool,
-        /// The rule to allow, out of those that the approval offers; by default exactly this call.
+        /// The rule to allow, one of those that the approval offers; by default exactly this call.
         #[arg(long, value_name = "RULE")]
         rule: Option<String>,
         /// A note that is kept with the decision.
@@ -384,7 +385,7 @@ pub(crate) enum DecideCommand {
         #[arg(long = "answer", value_name = "QUESTION=ANSWER")]
         answers: Vec<String>,
     },
-    /// Refuse the agent's request; the agent goes on without it.
+    /// Refuse the agent's request; the agent continues without it.
     Deny {
         id: String,
         /// Stop the turn as well.
@@ -443,8 +444,8 @@ pub(crate) enum ConfigCommand {
     },
     /// Print the JSON schema of the configuration file.
     Schema,
-    /// Tell the running daemon to use the changed file, including settings that it does not follow
-    /// by itself.
+    /// Tell the running daemon to use the changed file, including settings that it does not pick up
+    /// on its own.
     Reload {
         /// Print JSON: the settings that took effect, and those that wait for a restart.
         #[arg(long)]

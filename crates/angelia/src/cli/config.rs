@@ -33,16 +33,16 @@ pub(crate) fn run(
     }
 }
 
-/// Tells the running daemon to use its file as it is now.
+/// Tells the running daemon to reread its file.
 fn reload(environment: &Environment, json: bool) -> Result<Exit, CommandError> {
     let home = Home::from_environment(environment)?;
-    // `config` runs before the runtime of other commands is started.
+    // `config` runs before the runtime for other commands is started.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CommandError::internal)?;
     let reload = runtime.block_on(run_as_task(async move {
         let Some(daemon) = DaemonClient::connect(&home.socket()).await else {
             let message = "no daemon of this home is running";
-            let hint = "every command and the next daemon read the file by themselves; `angelia \
+            let hint = "every command and the next daemon read the file on their own; `angelia \
                         config check` says whether it is valid";
             return Err(CommandError::new(Exit::Unavailable, message).with_hint(hint));
         };
@@ -52,7 +52,7 @@ fn reload(environment: &Environment, json: bool) -> Result<Exit, CommandError> {
         return print::line(&serde_json::to_string(&reload).map_err(CommandError::internal)?);
     }
     let mut lines = vec![match reload.applied.as_slice() {
-        [] => "what can take effect without a restart is in force already".to_owned(),
+        [] => "everything that can take effect without a restart is already in force".to_owned(),
         applied => format!("in force for new sessions: {}", applied.join(", ")),
     }];
     if !reload.waiting.is_empty() {
@@ -61,7 +61,8 @@ fn reload(environment: &Environment, json: bool) -> Result<Exit, CommandError> {
     print::line(&lines.join("\n"))
 }
 
-/// A file that the daemon cannot use is an invalid configuration, not an invalid request.
+/// Converts the error. A file that the daemon cannot use is an invalid configuration, not an
+/// invalid request.
 fn reload_error(error: ClientError) -> CommandError {
     match error {
         ClientError::Refused(detail) if detail.kind == "invalid" => {
@@ -75,11 +76,12 @@ fn reload_error(error: ClientError) -> CommandError {
     }
 }
 
-/// Writes the initial configuration file. An existing file is replaced only with `--force`.
+/// Writes the initial configuration file. Replaces an existing file only with `--force`.
 fn init(environment: &Environment, file: Option<&Path>, force: bool) -> Result<Exit, CommandError> {
     let home = Home::from_environment(environment)?;
     let path = if let Some(path) = file {
-        // Only Angelia's own home is created below; the folder of an explicit file must exist.
+        // Only Angelia's own home is created below; the folder of an explicitly named file must
+        // exist.
         path.to_path_buf()
     } else {
         home.prepare()?;

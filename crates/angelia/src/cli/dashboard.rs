@@ -1,5 +1,5 @@
-//! `angelia dashboard`: opens the web page, signed in. The daemon makes a code that works once and
-//! puts it into the fragment of the address, which no server and no log ever sees.
+//! `angelia dashboard`: opens the web page, signed in. The daemon creates a one-time code and puts
+//! it into the fragment of the address, which no server or log ever sees.
 
 use std::{path::Path, sync::Arc};
 
@@ -52,8 +52,8 @@ pub(crate) async fn run(
     print::line(&made.url)
 }
 
-/// Returns whether a browser was started. It is not waited for: it may be the first window of a
-/// browser, which then runs for days.
+/// Starts a browser and returns whether that worked. Does not wait for the browser: if this opens
+/// its first window, it may run for days.
 fn open_in_browser(url: &str, environment: &Environment) -> bool {
     let is_mac = cfg!(target_os = "macos");
     let has_desktop =

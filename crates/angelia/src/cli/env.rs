@@ -1,5 +1,5 @@
 //! `angelia env`: prints shell lines that point a client at this home's daemon. They read the token
-//! file when the shell runs them; the token itself is never printed.
+//! file when the shell runs them, so the token itself is never printed.
 
 use std::{ffi::OsStr, path::Path};
 
@@ -16,7 +16,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct EnvArgs {
-    /// The program that reads the variables; the two pairs that SDKs read by default.
+    /// The program that reads the variables; by default the two pairs that SDKs read.
     pub(crate) tool: Option<EnvTool>,
 
     /// The shell that runs the lines; taken from `$SHELL` by default.
@@ -24,7 +24,7 @@ pub(crate) struct EnvArgs {
     pub(crate) shell: Option<EnvShell>,
 }
 
-/// Programs that take an address and a key from variables.
+/// Programs that read an address and a key from variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EnvTool {
     /// Claude Code.
@@ -46,12 +46,12 @@ pub(crate) enum EnvShell {
     Fish,
 }
 
-/// One line.
+/// A line for the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum EnvLine {
     Text(&'static str, String),
     Token(&'static str),
-    /// Removes a variable that would win over the others.
+    /// Removes a variable that would take precedence over the others.
     Unset(&'static str),
 }
 

@@ -9,7 +9,7 @@ use angelia_core::{
 };
 use angelia_frontends::turn_service::{TurnErrorKind, TurnServiceError};
 
-/// The exit codes of every command; scripts rely on them.
+/// The exit codes of all commands. Scripts rely on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -18,7 +18,7 @@ pub(crate) enum Exit {
     Usage = 2,
     Unavailable = 69,
     Internal = 70,
-    /// The output cannot be written; the reader is not merely gone.
+    /// The output cannot be written for another reason than that its reader is gone.
     Output = 74,
     TryLater = 75,
     NotLoggedIn = 77,
@@ -58,7 +58,7 @@ impl Exit {
     }
 }
 
-/// The hint when the daemon is gone.
+/// The hint for a daemon that is gone.
 pub(crate) const LOST_DAEMON_HINT: &str = "check whether `angelia serve` still runs; `angelia turns \
                                            list` shows what became of its turns";
 
@@ -68,7 +68,7 @@ pub(crate) struct CommandError {
     pub(crate) exit: Exit,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// The turn has ended and its end has been printed: no further event may follow.
+    /// Whether the end of the turn has already been printed, so that no further event may follow.
     pub(crate) is_after_end: bool,
 }
 
@@ -77,7 +77,7 @@ impl CommandError {
         Self { exit, message: message.into(), hint: None, is_after_end: false }
     }
 
-    /// The store could not be written until this command ended.
+    /// Returns the error for a turn whose end could not be written before this command ended.
     pub(crate) fn unrecorded_end() -> Self {
         let message =
             "the end of the turn could not be recorded, for example because the disk is full";

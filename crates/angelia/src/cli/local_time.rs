@@ -1,13 +1,13 @@
-//! Times in the words of people, in this machine's time zone.
+//! Times as people say them, in this machine's time zone.
 
 use jiff::{Timestamp, tz::TimeZone};
 
-/// Returns the age of a time if that is easy to grasp, else the time itself.
+/// Returns the age of a time if that is easy to grasp, or the time itself otherwise.
 pub(crate) fn ago(at: Timestamp) -> String {
     relative(at, Timestamp::now(), &TimeZone::system())
 }
 
-/// The pure part of [`ago`].
+/// Pure part of [`ago`].
 pub(crate) fn relative(at: Timestamp, now: Timestamp, zone: &TimeZone) -> String {
     let seconds = now.duration_since(at).as_secs();
     let (then, today) = (at.to_zoned(zone.clone()), now.to_zoned(zone.clone()));
@@ -44,7 +44,7 @@ mod tests {
             ("2026-07-01T12:00:00Z", "1 Jul 14:00"),
             ("2025-12-31T23:30:00Z", "1 Jan 00:30"),
             ("2025-12-30T23:30:00Z", "2025-12-31"),
-            // The clock was set back since.
+            // The clock has been set back since.
             ("2026-11-17T15:31:00+01:00", "today 15:31"),
         ] {
             assert_eq!(relative(at.parse().unwrap(), now, &zone), text, "{at}");

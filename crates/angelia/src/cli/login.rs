@@ -1,5 +1,5 @@
-//! Logs in with a code that the person confirms on another page, and logs out again. Providers and MCP servers
-//! share these logins.
+//! Logs in with a code that the person confirms on another page, and logs out again. Shared by providers and
+//! MCP servers.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use super::{
     print,
 };
 
-/// Logs in with every one of these settings that has no login yet; with all of them if each has one.
+/// Logs in with each of these settings that has no login yet, or with all of them if each has one.
 pub(super) async fn log_in(
     all: &[OAuthSettings],
     host: &ExecutorHost,
@@ -39,7 +39,7 @@ pub(super) async fn log_in(
     Ok(Exit::Done)
 }
 
-/// Removes the logins with these settings. `name`: what they are for.
+/// Removes the logins with these settings. `name` says what they are for.
 pub(super) async fn log_out(
     name: &str,
     all: &[OAuthSettings],

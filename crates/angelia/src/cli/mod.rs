@@ -11,7 +11,7 @@
 //! - [`approvals`]: pending approvals, and the owner's decisions.
 //! - [`status`]: the daemon, its agents and turns; [`usage`]: the usage of turns.
 //! - [`dashboard`]: opens the web page, signed in.
-//! - [`schedule`]: turns that begin by themselves.
+//! - [`schedule`]: turns that start on their own.
 //! - [`audit`]: who decided, changed, deleted or exposed something.
 //! - [`channels`]: chat platforms; [`access`]: who may talk there.
 //! - [`acp`]: an ACP agent over stdio, for editors.
@@ -23,16 +23,15 @@
 //! - [`codex`]: manages Angelia's entries in Codex's own configuration.
 //! - [`mcp`]: serves our tools to an MCP client.
 //! - [`keys`]: API keys that let others use the model APIs.
-//! - [`env`](mod@env): variables for clients; [`setup`]: connects other programs with Angelia, by
-//!   editing their files ([`user_file`]).
+//! - [`env`](mod@env): variables for clients; [`setup`]: connects other programs to Angelia by editing
+//!   their files ([`user_file`]).
 //! - [`package_files`]: writes the man pages, completions and links that packages contain.
-//! - [`doctor`]: reports the installed agents, and advice on missing ones.
-//! - [`agents`]: the agents on this machine, and versions of them that npm installs.
-//! - [`providers`]: the providers of models for our own loop.
+//! - [`doctor`]: reports the installed agents, with advice on missing ones.
+//! - [`agents`]: the agents on this machine, and the versions of them installed by npm.
+//! - [`providers`]: the model providers for the built-in loop.
 //! - [`memory`]: what agents remember from session to session.
 //! - [`selftest`]: checks the installed agents against a scripted model.
 //! - [`config`]: the configuration file.
-//! - [`print`], [`text_width`]: output to a pipe or a terminal, and the width of text there.
 //! - [`table`], [`local_time`]: lists for people.
 
 mod access;
@@ -95,10 +94,10 @@ use crate::{
     home_turns::running_daemon,
 };
 
-/// Runs the command on the command line, prints its error, if any, and returns its exit code.
+/// Runs the command given on the command line, prints its error, if any, and returns its exit code.
 pub(crate) fn main() -> ExitCode {
-    // Angelia starts the demo agent and its own helpers as child processes. They
-    // skip the rest of `main` so that they start fast and stay small.
+    // Angelia starts the demo agent and its own helpers as child processes. These skip the rest of `main`, so
+    // that they start fast and stay small.
     let mut args = std::env::args_os().skip(1);
     match args.next().as_ref().and_then(|name| name.to_str()) {
         Some(parrot::SUBCOMMAND) => {
@@ -131,20 +130,19 @@ pub(crate) fn conclude(ended: Result<Exit, CommandError>) -> ExitCode {
     }
 }
 
-/// Prints clap's message. clap also returns `--help` and `--version` as errors, but they are not
+/// Prints clap's message. clap also returns `--help` and `--version` as errors, although they are not
 /// failures.
 pub(crate) fn print_clap(error: &clap::Error) -> Result<Exit, CommandError> {
     let printed = error.print();
     if error.use_stderr() { Ok(Exit::Usage) } else { print::exit_for_write(printed) }
 }
 
-/// Other names of this program, and the commands they stand for. The names of the send-only
-/// programs are in [`notify`].
+/// Other names of this program, and the commands they stand for. The names of the send-only programs are in
+/// [`notify`].
 const PROGRAM_ALIASES: [(&str, &[&str]); 2] =
     [("hermes-busd", &["bus"]), ("hermes-bus-server", &["bus", "run"])];
 
-/// Returns the arguments with the program's name replaced by the command it stands for, if it is an
-/// alias.
+/// Returns the arguments. If the program's name is an alias, replaces it with the command it stands for.
 fn expand_alias() -> Vec<OsString> {
     let mut args: Vec<OsString> = std::env::args_os().collect();
     if let Some(command) = alias_command() {
@@ -154,7 +152,7 @@ fn expand_alias() -> Vec<OsString> {
     args
 }
 
-/// Whether the name of this program stands for one of its commands.
+/// Returns whether this program was started under an alias for one of its commands.
 pub(crate) fn is_started_by_alias() -> bool {
     alias_command().is_some()
 }
@@ -165,7 +163,7 @@ fn alias_command() -> Option<&'static [&'static str]> {
     PROGRAM_ALIASES.iter().find(|(other, _)| name == *other).map(|(_, command)| *command)
 }
 
-/// Returns the file name this program was started as. One binary has several names, and the name
+/// Returns the file name under which this program was started. The binary has several names, and the name
 /// selects the command.
 fn program_name() -> Option<String> {
     let path = std::env::args_os().next()?;
@@ -204,7 +202,7 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
     if let Command::Env(args) = command {
         return env::run(&args, &environment, cli.config.as_deref());
     }
-    // A broken configuration must not keep the owner from reading the log or stopping the daemon.
+    // A broken configuration must not prevent the owner from reading the log or stopping the daemon.
     if let Command::Logs(args) = command {
         return lifecycle::logs::run(&Home::from_environment(&environment)?, &args);
     }
@@ -269,13 +267,13 @@ fn dispatch(cli: Cli) -> Result<Exit, CommandError> {
         }
     }));
     crate::log::flush();
-    // Not joined: a thread that is blocked in a read from the terminal or from stdin would hang it.
+    // Do not join: a thread blocked reading the terminal or stdin would hang this process.
     runtime.shutdown_background();
     exit
 }
 
-/// Returns the settings that flags of the command stand for, by their paths, and the environment with
-/// the keys that they name.
+/// Returns the settings that the command's flags represent, by path, and the environment with the keys that
+/// they name.
 fn take_settings(
     command: &Command,
     mut environment: Environment,
@@ -290,8 +288,8 @@ fn take_settings(
     Ok((environment, settings))
 }
 
-/// Returns whether a running daemon does the work of this command: this process then does not need
-/// a valid configuration file.
+/// Returns whether a running daemon does the work of this command, so that this process does not need a valid
+/// configuration file.
 fn asks_daemon(command: &Command) -> bool {
     matches!(
         command,
@@ -314,13 +312,13 @@ fn is_daemon(command: &Command) -> bool {
     matches!(command, Command::Serve(_) | Command::Bus(BusCommand::Run { .. }))
 }
 
-/// Returns whether this command logs to stderr at the level of a daemon.
+/// Returns whether this command logs to stderr at a daemon's level.
 fn is_verbose(command: &Command) -> bool {
     is_daemon(command) || matches!(command, Command::Bridge(args) if args.verbose)
 }
 
-/// Builds the runtime: one thread for a command, up to four worker threads for a daemon, which
-/// serves many clients at once.
+/// Builds the runtime: one thread for a command, up to four worker threads for a daemon, which serves many
+/// clients at once.
 fn build_runtime(command: &Command) -> Result<tokio::runtime::Runtime, CommandError> {
     let mut builder = match command {
         daemon if is_daemon(daemon) => {

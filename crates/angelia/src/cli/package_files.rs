@@ -1,6 +1,6 @@
-//! `angelia package-files DIR`, hidden: writes the files that packages contain beside the program,
+//! `angelia package-files DIR`, hidden: writes the files that packages contain besides the program,
 //! below a prefix: man pages, completions and the links with Hermes' names. `cargo xtask dist` runs
-//! it, so that the packages agree with the program.
+//! it, so that the packages match the program.
 
 use std::{fs, io, path::Path};
 

@@ -1,4 +1,4 @@
-//! Shows a long text: in a pager if a person is at the terminal, otherwise unchanged.
+//! Shows a long text, in a pager if a person is at the terminal.
 
 use std::{ffi::OsString, io::Write as _};
 
@@ -12,7 +12,8 @@ use super::{
 };
 use crate::config::Environment;
 
-/// Quits if the text fits on the screen, keeps colours, and leaves the text on the screen.
+/// These options quit if the text fits on the screen, keep colours, and leave the text on the
+/// screen.
 const DEFAULT_PAGER: [&str; 2] = ["less", "-FRX"];
 
 /// Prints a text whose parts have passed `show_controls`.
@@ -33,7 +34,7 @@ pub(crate) async fn print(
     };
     let waiting = tokio::task::spawn_blocking(move || {
         if let Some(mut input) = pager.stdin.take() {
-            // The person may leave before the end of the text.
+            // The person may quit before the end of the text.
             let _left = input.write_all(text.as_bytes());
         }
         pager.wait()

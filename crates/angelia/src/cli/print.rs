@@ -1,5 +1,6 @@
-//! Printing to stdout and stderr. A closed pipe is a success: the reader has seen enough. Any other
-//! error is reported. Control characters are shown on a terminal, never sent to it.
+//! Printing to stdout and stderr. A closed pipe counts as success, because the reader has seen
+//! enough. Any other error is reported. Control characters are made visible on a terminal, never
+//! sent to it.
 
 use std::{
     borrow::Cow,
@@ -33,7 +34,7 @@ pub(crate) fn write_stdout(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a report to stdout. Its parts have passed [`show_controls`] already; the only control
+/// Writes a report to stdout. Its parts have already passed [`show_controls`], so the only control
 /// sequences left are colours.
 pub(crate) fn styled(text: &str) -> Result<Exit, CommandError> {
     exit_for_write(write_styled(text))
@@ -53,7 +54,7 @@ pub(crate) fn exit_for_write(written: io::Result<()>) -> Result<Exit, CommandErr
     }
 }
 
-/// Whether the reader has closed its end of the pipe, because it has seen enough.
+/// Returns whether the reader has closed its end of the pipe, because it has seen enough.
 pub(crate) fn is_reader_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }
@@ -63,8 +64,7 @@ pub(crate) fn output_error(error: &io::Error) -> CommandError {
         .with_hint("check where it goes: the space on the disk, its permissions")
 }
 
-/// Fails if the lines for a host could not be written for another reason than that the host has
-/// left.
+/// Fails if lines for a host could not be written, unless the host is gone.
 pub(crate) fn check_stdio(output: &StdioOutput) -> Result<(), CommandError> {
     match output.take_error() {
         Some(error) if !is_reader_gone(&error) => Err(output_error(&error)),
@@ -84,9 +84,9 @@ pub(crate) fn error(error: &CommandError) {
     note(&error.to_string());
 }
 
-/// Replaces the control characters of a text by visible ones, for a terminal. The text may come
-/// from a model, a tool or a message, and must not move the cursor, recolour the screen, set the
-/// title or fill the clipboard. Line breaks and tabs stay.
+/// Replaces control characters in a text with visible ones, for a terminal. The text may come from
+/// a model, a tool or a message, and must not move the cursor, recolour the screen, set the title
+/// or fill the clipboard. Keeps line breaks and tabs.
 pub(crate) fn show_controls(text: &str) -> Cow<'_, str> {
     let is_shown = |char: char| char.is_control() && char != '\n' && char != '\t';
     if !text.contains(is_shown) {
@@ -97,7 +97,7 @@ pub(crate) fn show_controls(text: &str) -> Cow<'_, str> {
         match char {
             char if !is_shown(char) => out.push(char),
             '\x7f' => out.push('␡'),
-            // The pictures of the first 32 characters are in the same order.
+            // The control pictures are in the same order as the first 32 characters.
             char if char.is_ascii() => {
                 out.extend(char::from_u32(u32::from('␀') + u32::from(char)));
             }
@@ -119,7 +119,7 @@ pub(crate) fn format_minute(at: Timestamp) -> impl std::fmt::Display {
     format_minute_in(at, &TimeZone::system())
 }
 
-/// The pure part of [`format_minute`].
+/// Pure part of [`format_minute`].
 pub(crate) fn format_minute_in(at: Timestamp, zone: &TimeZone) -> String {
     at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
 }

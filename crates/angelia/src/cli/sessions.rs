@@ -53,13 +53,13 @@ pub(crate) async fn run(app: &Arc<App>, command: SessionsCommand) -> Result<Exit
                 let text = Transcript::read(&records, id).await?.markdown();
                 return print::bytes(text.as_bytes());
             }
-            // The daemon offers no end of a running turn's events, but its store is this file.
+            // The daemon's event stream of a running turn does not end, so read its store directly.
             let store = HomeStore::open_for_reading(app, "show")?;
             let id = resolve::session_id(&Records::Store(Arc::clone(&store)), &id).await?;
             export(&store, id).await
         }
         SessionsCommand::Resume { id, json, prompt } => {
-            // `run` would begin a session under an unknown name, but only an existing session can
+            // `run` would create a session under an unknown name, but only an existing session can
             // be resumed.
             let id = resolve::session_id(&Records::open(app).await?, &id).await?;
             let args =

@@ -1,4 +1,4 @@
-//! Tables for lists: cut to the width of a terminal, and whole in a pipe.
+//! Tables for lists, cut to the width of a terminal but complete in a pipe.
 
 use std::io::IsTerminal as _;
 
@@ -7,18 +7,18 @@ use super::{
     text_width::{columns, fit},
 };
 
-/// The number of spaces between two columns.
+/// Number of spaces between two columns.
 const GAP: usize = 2;
 
-/// Fills an empty cell, so that every row has every column.
+/// Shown in an empty cell, so that every row has every column.
 const EMPTY: &str = "-";
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column {
     pub(crate) header: &'static str,
-    /// The width to which a narrow terminal may cut its cells; `None`: they are never cut.
+    /// The width to which a narrow terminal may cut the cells; `None` if they are never cut.
     pub(crate) min_width: Option<usize>,
-    /// The columns with the greatest rank are left out first where there is no room.
+    /// If there is not enough room, the columns with the highest rank are dropped first.
     pub(crate) rank: u8,
 }
 
@@ -33,7 +33,7 @@ impl<const N: usize> Table<N> {
         Self { columns, rows: Vec::new() }
     }
 
-    /// Adds a row. Control characters are replaced, because they would break its line.
+    /// Adds a row. Replaces control characters, because they would break the line.
     pub(crate) fn push(&mut self, cells: [String; N]) {
         self.rows.push(cells.map(|cell| {
             let visible = |char: char| if char.is_control() { ' ' } else { char };
@@ -42,8 +42,8 @@ impl<const N: usize> Table<N> {
         }));
     }
 
-    /// Returns the header and the rows as lines. `width` is the terminal's; without it nothing is
-    /// cut or left out.
+    /// Returns the header and the rows as lines. `width` is the terminal's; without it, nothing is
+    /// cut or dropped.
     pub(crate) fn lines(&self, width: Option<usize>) -> Vec<String> {
         let widths = match width {
             None => std::array::from_fn(|index| Some(self.natural_width(index))),
@@ -55,7 +55,7 @@ impl<const N: usize> Table<N> {
         lines
     }
 
-    /// The lines as bytes, for the terminal or the pipe that stdout is; nothing without a row.
+    /// Returns the lines as bytes, for the terminal or pipe at stdout. Empty if there are no rows.
     pub(crate) fn render(&self) -> Vec<u8> {
         if self.rows.is_empty() {
             return Vec::new();
@@ -70,7 +70,7 @@ impl<const N: usize> Table<N> {
         cells.fold(columns(self.columns[index].header), usize::max)
     }
 
-    /// Returns the width of each column; `None`: it is left out.
+    /// Returns the width of each column; `None` if it is dropped.
     fn fit_columns(&self, width: usize) -> [Option<usize>; N] {
         let natural: [usize; N] = std::array::from_fn(|index| self.natural_width(index));
         let mut widths: [Option<usize>; N] = std::array::from_fn(|index| {
@@ -112,9 +112,9 @@ fn write_row(cells: &[String], widths: &[Option<usize>]) -> String {
     line
 }
 
-/// Returns the width of the terminal that stdout is, if it is one.
+/// Returns the width of the terminal if stdout is one.
 pub(crate) fn terminal_width() -> Option<usize> {
-    /// For terminals that do not know their width.
+    /// For terminals that do not report their width.
     const USUAL: u16 = 80;
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {

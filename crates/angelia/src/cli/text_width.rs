@@ -9,13 +9,13 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 /// Replaces the text that was cut off.
 const ELLIPSIS: &str = "…";
 
-/// Returns the columns that a text without line breaks takes. Where terminals differ, the larger
-/// number: text that is cut a little early does no harm, text that wraps does.
+/// Returns the number of columns that a text without line breaks takes. Where terminals differ,
+/// returns the larger number: cutting text a little early does no harm, but wrapping does.
 pub(crate) fn columns(text: &str) -> usize {
     text.graphemes(true).map(grapheme_columns).sum()
 }
 
-/// Returns the text if it fits into so many columns, otherwise its beginning and `…`.
+/// Returns the text if it fits into this many columns, otherwise its beginning and `…`.
 pub(crate) fn fit(text: &str, limit: usize) -> Cow<'_, str> {
     let mut used = 0;
     let mut end_with_ellipsis = 0;
@@ -32,7 +32,7 @@ pub(crate) fn fit(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// Returns the rows that a text without line breaks takes on a terminal that wraps it.
+/// Returns the number of rows that a text without line breaks takes on a terminal that wraps it.
 pub(crate) fn rows(text: &str, width: usize) -> usize {
     columns(text).div_ceil(width.max(1)).max(1)
 }

@@ -46,8 +46,9 @@ pub(crate) async fn run(app: &Arc<App>, command: TurnsCommand) -> Result<Exit, C
     }
 }
 
-/// Interrupts a turn of the daemon; without one, a parked turn. A running turn belongs to the
-/// terminal it was started from, but a parked one runs in no process, so this process may end it.
+/// Interrupts a turn of the daemon or, without a daemon, a parked turn. A running turn belongs to
+/// the terminal in which it was started, but a parked one runs in no process, so this process may
+/// end it.
 async fn interrupt(
     turns: Arc<dyn TurnService>,
     id: TurnId,

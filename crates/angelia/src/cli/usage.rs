@@ -1,4 +1,4 @@
-//! `angelia usage`: tokens, cache share, cost, and the rest of the quotas.
+//! `angelia usage`: tokens, cache share, cost, and what is left of the quotas.
 
 use std::fmt::Write as _;
 
@@ -103,7 +103,7 @@ pub(crate) async fn run(app: &App, args: UsageArgs) -> Result<Exit, CommandError
 /// The widths of the columns after the first.
 const COLUMNS: [(&str, usize); 5] =
     [("TURNS", 6), ("IN", 7), ("CACHED", 6), ("OUT", 7), ("COST", 9)];
-/// Fewer columns fit a narrow terminal.
+/// For narrow terminals, on which fewer columns fit.
 const NARROW_COLUMNS: [(&str, usize); 3] = [("IN", 7), ("OUT", 7), ("COST", 9)];
 const MIN_BAR: usize = 8;
 const MAX_BAR: usize = 40;
@@ -156,7 +156,7 @@ fn render(report: &UsageReport, by: UsageGroup, view: &View, now: Timestamp) -> 
     out
 }
 
-/// Returns the name of a key, or the whole account if another key has had the same name.
+/// Returns the name of a key, or the whole account if another key had the same name.
 fn key_label<'a>(account: &'a str, rows: &[UsageResource]) -> &'a str {
     let Some(name) = key_name(account) else { return account };
     let named = |row: &&UsageResource| row.key.as_deref().and_then(key_name) == Some(name);
@@ -197,7 +197,7 @@ fn push_quotas(out: &mut String, quotas: &[QuotaResource], view: &View, now: Tim
     }
 }
 
-/// The size of a bar: the cost, or the tokens where no cost is known.
+/// Returns the size of a bar: the cost, or the tokens if no cost is known.
 #[expect(clippy::cast_precision_loss, reason = "a bar is not exact")]
 fn bar_size(row: &UsageResource) -> f64 {
     let usage = &row.usage.0;
@@ -219,7 +219,7 @@ fn draw_bar(size: f64, most: f64, width: usize) -> String {
     format!("{}{}", "█".repeat(cells / 8), EIGHTHS[cells % 8])
 }
 
-/// All tokens that the model has read, from the cache or not.
+/// Returns all tokens that the model read, from the cache or not.
 fn all_input(usage: &Usage) -> u64 {
     usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
 }

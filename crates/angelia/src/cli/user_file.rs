@@ -1,8 +1,9 @@
-//! A configuration file of another program: reads it, and replaces it atomically by an edited text.
+//! A configuration file of another program: reads it, and atomically replaces it with an edited
+//! text.
 //!
-//! Its folder is locked meanwhile, so that two Angelia processes do not edit the file at once. The
-//! other program does not know of the lock, so the file is compared again right before it is
-//! replaced.
+//! The folder is locked in the meantime, so that two Angelia processes do not edit the file at
+//! once. The other program does not know about the lock, so the file is compared again right before
+//! it is replaced.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -16,14 +17,14 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::error::{CommandError, Exit};
 
-/// The longest wait for another Angelia process to release the lock.
+/// How long to wait for another Angelia process to release the lock.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The permissions of a file that may hold a key.
+/// The permissions of a file that may contain a key.
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
 const MODE_MASK: u32 = 0o7777;
 
-/// The longest chain of symbolic links that is followed.
+/// Maximum number of symbolic links to follow.
 const MAX_LINKS: usize = 40;
 
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +41,7 @@ pub(crate) enum UserFileError {
     Changed(PathBuf),
 }
 
-/// A file of another program; its folder is locked as long as this value lives.
+/// A file of another program. Its folder is locked while this value lives.
 #[derive(Debug)]
 pub(crate) struct UserFile {
     /// The path that people know.
@@ -51,7 +52,7 @@ pub(crate) struct UserFile {
 }
 
 impl UserFile {
-    /// Opens a file, which need not exist, in a folder that must.
+    /// Opens a file, which need not exist, in a folder that must exist.
     pub(crate) fn open(path: &Path) -> Result<Self, UserFileError> {
         let folder = path.parent().unwrap_or(path);
         let failed = |source| UserFileError::Io { what: "lock", path: folder.to_owned(), source };
@@ -76,7 +77,6 @@ impl UserFile {
         Ok(file)
     }
 
-    /// The path after resolving symbolic links.
     pub(crate) fn resolved_path(&self) -> &Path {
         &self.resolved_path
     }
@@ -87,9 +87,9 @@ impl UserFile {
         Some(found.permissions().mode() & MODE_MASK)
     }
 
-    /// Returns `None` if there is no such file.
+    /// Reads the file. Returns `None` if it does not exist.
     pub(crate) fn read(&self) -> Result<Option<String>, UserFileError> {
-        // Opening a named pipe would otherwise wait for its writer.
+        // Otherwise, opening a named pipe would wait for a writer.
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
         let mut file = match options.open(&self.resolved_path) {
@@ -109,8 +109,8 @@ impl UserFile {
         }
     }
 
-    /// Replaces `old`, the text that was read, by `new`. `None` means that there is no file. The
-    /// file keeps its permissions; a new file is private, because it may hold keys.
+    /// Replaces `old`, the text that was read, with `new`. `None` means that there is no file. The
+    /// file keeps its permissions; a new file is private, because it may contain keys.
     pub(crate) fn replace(
         &self,
         old: Option<&str>,
@@ -122,7 +122,7 @@ impl UserFile {
         self.replace_with_mode(old, new, self.mode().unwrap_or(PRIVATE_MODE))
     }
 
-    /// Replaces `old` by `new`, with these permissions.
+    /// Replaces `old` with `new`, with these permissions.
     pub(crate) fn replace_with_mode(
         &self,
         old: Option<&str>,
@@ -159,14 +159,14 @@ impl UserFile {
         Err(UserFileError::Changed(self.path.clone()))
     }
 
-    /// The beginning of the names of drafts; the process's id follows.
+    /// Returns the prefix of the names of drafts; the process's id follows.
     fn draft_prefix(&self) -> String {
         let name = self.resolved_path.file_name().unwrap_or_default();
         format!(".{}.angelia-", name.to_string_lossy())
     }
 
-    /// Removes the drafts of killed processes: no other process writes while the folder is locked,
-    /// and a draft may hold a key.
+    /// Removes the drafts of killed processes, because a draft may contain a key. No other process
+    /// writes while the folder is locked.
     fn remove_stale_drafts(&self) {
         let prefix = self.draft_prefix();
         let folder = self.resolved_path.parent().map(fs::read_dir);
@@ -197,7 +197,7 @@ impl From<UserFileError> for CommandError {
     }
 }
 
-/// Writes a draft that only the owner can read before it has its final permissions.
+/// Writes a draft that only the owner can read until it gets its final permissions.
 fn write_draft(draft: &Path, text: &str, mode: u32) -> io::Result<()> {
     let mut file =
         OpenOptions::new().write(true).create_new(true).mode(PRIVATE_MODE).open(draft)?;
@@ -206,7 +206,7 @@ fn write_draft(draft: &Path, text: &str, mode: u32) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Follows symbolic links, also to a file that does not exist.
+/// Follows symbolic links, even to a file that does not exist.
 fn follow_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {

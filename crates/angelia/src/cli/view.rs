@@ -1,5 +1,5 @@
 //! The width and the colours of a report. Every text from outside passes [`show_controls`] before
-//! it gets a colour.
+//! it is coloured.
 
 use std::io::{self, IsTerminal as _};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::config::Environment;
 
-/// The width of a report that does not go to a terminal: nothing is cut.
+/// The width of a report that does not go to a terminal, so that nothing is cut.
 const UNLIMITED: usize = usize::MAX;
 
 /// A style of text on a terminal.
@@ -49,10 +49,10 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// A pipe or a file: everything in full, without colours.
+    /// For a pipe or a file: everything in full, without colours.
     pub(crate) const PLAIN: Self = Self { width: UNLIMITED, has_colour: false, is_terminal: false };
 
-    /// The view for the terminal, pipe or file at stdout.
+    /// Returns the view for the terminal, pipe or file at stdout.
     pub(crate) fn of_stdout(environment: &Environment) -> Self {
         if !io::stdout().is_terminal() {
             return Self::PLAIN;
@@ -84,7 +84,7 @@ impl View {
     }
 }
 
-/// The style of a line of a unified diff.
+/// Returns the style of a line in a unified diff.
 pub(crate) fn diff_style(line: &str) -> Style {
     match line.as_bytes().first() {
         Some(b'+') if line.starts_with("+++ ") => Style::Bold,
@@ -100,8 +100,8 @@ pub(crate) fn diff_style(line: &str) -> Style {
 /// Separates the parts of a line.
 const SEPARATOR: &str = " · ";
 
-/// Breaks a line between its parts where it is too long. A part that is too long itself is not
-/// broken.
+/// Breaks a line between its parts if it is too long. Does not break a part that is itself too
+/// long.
 pub(crate) fn break_parts(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in text.split(SEPARATOR) {
@@ -159,7 +159,7 @@ pub(crate) fn format_cost(cost_usd: f64) -> String {
     }
 }
 
-/// Formats a span with its two greatest units: `2d 3h`, `5m 10s`.
+/// Formats a duration with its two largest units: `2d 3h`, `5m 10s`.
 pub(crate) fn format_span(seconds: u64) -> String {
     let units = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
     let first = units.iter().position(|(size, _)| seconds >= *size).unwrap_or(3);
@@ -173,7 +173,7 @@ pub(crate) fn format_span(seconds: u64) -> String {
     }
 }
 
-/// Formats the age of a time, with one unit: `3m ago`.
+/// Formats the age of a time with one unit: `3m ago`.
 pub(crate) fn format_ago(at: Timestamp, now: Timestamp) -> String {
     let seconds = now.duration_since(at).max(SignedDuration::ZERO).as_secs().unsigned_abs();
     let span = format_span(seconds);
@@ -189,7 +189,7 @@ pub(crate) fn format_until(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// The first characters of an id, for tables.
+/// Returns the first characters of an id, for tables.
 pub(crate) fn short_id(id: &str) -> &str {
     id.get(..13).unwrap_or(id)
 }

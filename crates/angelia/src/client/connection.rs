@@ -1,4 +1,4 @@
-//! One HTTP connection to the daemon. No background task drives it: the future that waits for a
+//! One HTTP connection to the daemon. No background task drives it; the future that waits for a
 //! response also polls the connection.
 
 use std::{
@@ -44,7 +44,7 @@ impl ConnectionDriver {
         }
     }
 
-    /// Waits for `work`, which depends on this connection, and polls the connection meanwhile.
+    /// Waits for `work`, which depends on this connection, while polling the connection.
     async fn drive_until<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|cx| {
@@ -62,9 +62,9 @@ impl DaemonConnection {
         Ok(Self { sender, driver: ConnectionDriver(Some(Box::pin(connection))) })
     }
 
-    /// Returns the connection, unless the daemon has closed it meanwhile.
+    /// Returns the connection, unless the daemon has closed it in the meantime.
     pub(super) async fn if_usable(mut self) -> Option<Self> {
-        // Polls the connection once, so that it notices a close.
+        // Poll the connection once, so that it notices a close.
         self.driver.drive_until(std::future::ready(())).await;
         (!self.sender.is_closed()).then_some(self)
     }

@@ -1,4 +1,4 @@
-//! The errors between a command and the daemon.
+//! Errors between a command and the daemon.
 
 use angelia_core::model::FailureKind;
 use angelia_frontends::{
@@ -36,7 +36,7 @@ impl ClientError {
         }
     }
 
-    /// Converts the error. `conflict` is the only conflict that the request can have.
+    /// Converts the error. `conflict` is the only conflict that the request can cause.
     pub(super) fn into_service_error(self, conflict: TurnErrorKind) -> TurnServiceError {
         let message = self.to_string();
         let kind = match self {

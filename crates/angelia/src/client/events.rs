@@ -1,5 +1,5 @@
-//! Follows the events of a turn in the daemon. After a lost connection the client reconnects and
-//! continues after the last event it has seen, also if the daemon was restarted meanwhile.
+//! Follows the events of a turn in the daemon. After a lost connection, the client reconnects and
+//! continues after the last event it has seen, even if the daemon was restarted in the meantime.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::{ClientError, DaemonClient, REQUEST_TIMEOUT, connection::DaemonConnection, request};
 
-/// The longest time for attempts to reconnect to a daemon that is gone.
+/// How long to try to reconnect to a daemon that is gone.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
-/// The daemon sends something every 15 seconds; one that is silent for this long hangs.
+/// The daemon sends something every 15 seconds, so one that is silent for this long hangs.
 const MAX_SILENCE: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
@@ -25,10 +25,10 @@ pub(crate) struct TurnEvents {
     turn: TurnId,
     last_seq: Seq,
     stream: Option<EventStream>,
-    /// The time at which the stream was lost.
+    /// When the stream was lost.
     lost_at: Option<Instant>,
     is_finished: bool,
-    /// The daemon ends the turn when this value is dropped.
+    /// Whether the daemon ends the turn when this value is dropped.
     holds_turn: bool,
 }
 
@@ -37,7 +37,7 @@ struct EventStream {
     connection: DaemonConnection,
     body: Incoming,
     decoder: sse::SseDecoder,
-    /// The time at which data arrived last.
+    /// When data last arrived.
     last_data_at: Instant,
 }
 
@@ -139,7 +139,8 @@ fn decode_events(decoder: &mut sse::SseDecoder, seen: &mut Seq, over: &mut bool)
         };
         *over |= event.name == "turn.finished";
         match read_event(&event.data) {
-            // Seen events arrive again only if a daemon starts again from an earlier position.
+            // Events that were already seen arrive again only if a daemon restarts from an earlier
+            // position.
             Ok(event) if event.seq > *seen => {
                 *seen = event.seq;
                 events.push(event);

@@ -1,4 +1,4 @@
-//! A turn of the daemon that a command follows. If the daemon is gone for good, the command makes
+//! A turn of the daemon that a command follows. If the daemon is gone for good, the command creates
 //! the end itself from the events it has seen, so that its reader gets the text so far and exactly
 //! one end.
 
@@ -18,7 +18,7 @@ use crate::{cli::error::LOST_DAEMON_HINT, clock::SystemClock};
 #[derive(Debug)]
 pub(super) struct FollowedTurn {
     turn: TurnId,
-    /// Unknown until the first event of a turn that another client has submitted.
+    /// Unknown until the first event if another client submitted the turn.
     session: Option<SessionId>,
     events: TurnEvents,
     last_seq: Seq,
@@ -50,8 +50,8 @@ impl FollowedTurn {
         }
     }
 
-    /// Returns the last events of a turn that cannot be followed any more. The record has others:
-    /// these only show the readers of this command the text so far and the reason for the end.
+    /// Returns the last events of a turn that can no longer be followed. They are not those in the
+    /// record: they only show this command's readers the text so far and why the turn ended.
     fn lost_end(&mut self, session: SessionId, error: &ClientError) -> EventBatch {
         self.is_lost = true;
         let failure = Failure::new(FailureKind::Unavailable, error.to_string());

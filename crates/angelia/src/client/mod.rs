@@ -1,11 +1,11 @@
-//! The client of a running daemon, for commands: calls `/api` over the socket of this home.
+//! A client of the running daemon, for commands: calls `/api` over the socket of this home.
 //!
 //! - [`DaemonClient`]: sends requests, and reads lists; `service`: the requests of a
 //!   [`TurnService`](angelia_frontends::turn_service::TurnService).
-//! - [`TurnEvents`]: the events of a turn as they happen, also across a lost connection;
+//! - [`TurnEvents`]: the events of a turn as they happen, even across a lost connection;
 //!   `followed_turn`: its end if the daemon does not come back.
 //! - [`RestartSteps`]: the steps of a daemon's restart.
-//! - `reports`: status, usage, quotas and search; `schedules`: turns that begin by themselves.
+//! - `reports`: status, usage, quotas and search; `schedules`: turns that start on their own.
 //! - `connection`: one HTTP connection.
 //! - [`ClientError`]: the errors.
 
@@ -55,16 +55,16 @@ pub(crate) use self::{
     error::ClientError, events::TurnEvents, restart::RestartSteps, schedules::SCHEDULES_PATH,
 };
 
-/// A working daemon answers `/healthz` at once; one that does not cannot be used.
+/// A working daemon answers `/healthz` at once. One that does not is unusable.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// For all other requests. Long, because deleting a session waits for its agent to end.
+/// For all other requests. It is long, because deleting a session waits for its agent to end.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// For a request that a model answers; the timeouts of the turn end it earlier.
+/// For a request that a model answers. The timeouts of the turn end it earlier.
 const MODEL_TIMEOUT: Duration = Duration::from_hours(2);
 
-/// The most records that the daemon puts on one page of a list.
+/// Maximum number of records that the daemon puts on one page of a list.
 const MAX_PAGE_SIZE: usize = 500;
 
 /// A client of the daemon. Cheap to clone; all clones share one spare connection.
@@ -90,7 +90,7 @@ impl DaemonClient {
             .unwrap_or(Err(ClientError::Timeout))
     }
 
-    /// Returns sessions, the one that was used last first; of one directory, or of all.
+    /// Returns the sessions of one directory or of all, most recently used first.
     pub(crate) async fn sessions_by_use(
         &self,
         cwd: Option<&Path>,
@@ -101,7 +101,7 @@ impl DaemonClient {
         self.list(&path, page).await
     }
 
-    /// Returns the sessions that pass the filter, the one that was used last first.
+    /// Returns the sessions that match the filter, most recently used first.
     pub(crate) async fn find_sessions(
         &self,
         filter: &SessionFilter,
@@ -126,7 +126,7 @@ impl DaemonClient {
         self.list(&path, page).await
     }
 
-    /// Returns records whose ids have this prefix. `path` is that of their list.
+    /// Returns records whose ids have this prefix. `path` is the path of their list.
     pub(crate) async fn find_by_prefix<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -138,7 +138,7 @@ impl DaemonClient {
         Ok(found.data)
     }
 
-    /// Submits a turn. Returns `true` if it was submitted before, under the same key.
+    /// Submits a turn. Returns `true` if it was already submitted under the same key.
     pub(crate) async fn submit(
         &self,
         new: &TurnSubmission,
@@ -149,7 +149,7 @@ impl DaemonClient {
             request = request.mark_from_terminal();
         }
         if let Some(key) = &new.key {
-            // A turn that is sent without its key could run twice.
+            // A turn submitted without its key could run twice.
             let key = HeaderValue::from_str(key).map_err(|_| ClientError::InvalidKey)?;
             request.request.headers_mut().insert(KEY_HEADER, key);
         }
@@ -193,12 +193,12 @@ impl DaemonClient {
         self.call_json(request(Method::GET, "/api/config")).await
     }
 
-    /// Returns the settings that are in force.
+    /// Returns the effective settings.
     pub(crate) async fn config(&self) -> Result<ConfigResource, ClientError> {
         self.call_json(request(Method::GET, "/api/config")).await
     }
 
-    /// Tells the daemon to use its configuration file as it is now.
+    /// Tells the daemon to reread its configuration file.
     pub(crate) async fn reload_config(&self) -> Result<ConfigReload, ClientError> {
         self.call_json(request(Method::POST, "/api/config/reload")).await
     }
@@ -208,13 +208,14 @@ impl DaemonClient {
         self.call_json(request(Method::POST, "/api/login/codes")).await
     }
 
-    /// Returns rows of the audit, newest first.
+    /// Returns rows of the audit log, newest first.
     pub(crate) async fn audit(&self, query: AuditQuery) -> Result<Vec<AuditResource>, ClientError> {
         let since = query.since.map(|since| format!("since={since}&")).unwrap_or_default();
         self.list(&format!("/api/audit?{since}"), Page::first(query.limit)).await
     }
 
-    /// Reads a list, in as many requests as its length needs. The path is complete up to its query.
+    /// Reads a list, with as many requests as its length requires. `path` is complete up to its
+    /// query.
     async fn list<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -247,7 +248,7 @@ impl DaemonClient {
         serde_json::from_slice(&body).map_err(ClientError::InvalidResponse)
     }
 
-    /// Sends a request and reads the whole response. The connection is kept for the next request.
+    /// Sends a request and reads the whole response. Keeps the connection for the next request.
     async fn send_and_read(
         &self,
         request: RequestBuilder,
@@ -263,8 +264,8 @@ impl DaemonClient {
         tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(ClientError::Timeout))
     }
 
-    /// Sends a request on the spare connection or a new one. A response with another status than
-    /// success becomes an error.
+    /// Sends a request on the spare connection or a new one. A status other than success becomes an
+    /// error.
     async fn send(
         &self,
         builder: RequestBuilder,
@@ -294,7 +295,7 @@ impl DaemonClient {
     }
 }
 
-/// A request that is being built.
+/// A request under construction.
 struct RequestBuilder {
     request: Request<RequestBody>,
     /// How long the whole exchange may take.
@@ -304,7 +305,7 @@ struct RequestBuilder {
 fn request(method: Method, path: &str) -> RequestBuilder {
     let mut request = Request::new(RequestBody::default());
     *request.method_mut() = method;
-    // Always parses: these are our own paths, with all foreign text in them escaped.
+    // Always parses: these are our own paths, with all foreign text escaped.
     *request.uri_mut() = path.parse().unwrap_or_default();
     let headers = request.headers_mut();
     headers.insert("host", HeaderValue::from_static("localhost"));
@@ -318,7 +319,7 @@ impl RequestBuilder {
         Ok(self)
     }
 
-    /// Waits for a model, which may take minutes.
+    /// Allows for an answer from a model, which may take minutes.
     fn waiting_for_a_model(self) -> Self {
         Self { timeout: MODEL_TIMEOUT, ..self }
     }
@@ -336,7 +337,7 @@ impl RequestBuilder {
     }
 }
 
-/// Returns a path with the parameters that have a value, ready for another one.
+/// Returns a path with those parameters that have a value, ready for another one.
 fn with_query<const N: usize>(path: &str, parameters: [(&str, Option<String>); N]) -> String {
     let given = parameters.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let mut out = format!("{path}?");

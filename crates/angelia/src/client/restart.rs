@@ -1,4 +1,4 @@
-//! Asks the daemon to restart, and follows its steps. Dropping the value takes the request back.
+//! Asks the daemon to restart, and follows the steps. Dropping the value cancels the request.
 
 use angelia_frontends::http::{RestartBody, RestartProgress};
 use angelia_wire::{limits, sse};

@@ -1,4 +1,4 @@
-//! The schedules of the daemon.
+//! The daemon's schedules.
 
 use angelia_core::model::ScheduleId;
 use angelia_frontends::http::{

@@ -87,7 +87,7 @@ impl TurnService for DaemonClient {
             let (accepted, is_repeat) =
                 submitted.map_err(|error| error.into_service_error(TurnErrorKind::KeyReused))?;
             let turn = accepted.id;
-            // A turn that another connection submitted is only followed: it ends with that one.
+            // Only follow a turn that another connection submitted: it ends with that connection.
             let events = if new.hold && !is_repeat {
                 self.hold_turn(turn).await?
             } else {

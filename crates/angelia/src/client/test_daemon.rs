@@ -64,7 +64,7 @@ impl Profiles for OneProfile {
     }
 }
 
-/// The test's own process belongs to no agent.
+/// Reports that no process, not even the test's own, belongs to an agent.
 struct NoAgents;
 
 impl AgentProcesses for NoAgents {
@@ -189,7 +189,7 @@ impl TestDaemon {
     }
 }
 
-/// A turn that the owner types at a terminal.
+/// Returns a turn that the owner types at a terminal.
 pub(crate) fn owners_turn(session: SessionId, text: &str, can_ask: bool) -> TurnSubmission {
     let body = TurnBody {
         input: TurnInput(vec![Content::text(text)]),
@@ -199,7 +199,7 @@ pub(crate) fn owners_turn(session: SessionId, text: &str, can_ask: bool) -> Turn
     TurnSubmission { session, body, origin: TurnOrigin::Owner, key: None, hold: false }
 }
 
-/// An agent asks whether it may paint.
+/// Returns an agent's request for permission to paint.
 pub(crate) fn approval_request(kind: ApprovalKind) -> ApprovalRequest {
     ApprovalRequest {
         key: "key-1".into(),

@@ -1,5 +1,5 @@
-//! A version of an agent in a folder of its own, as `binary: claude@2.1.197` and
-//! `angelia agents install` name it.
+//! A version of an agent in a separate folder, named as in `binary: claude@2.1.197` and `angelia
+//! agents install`.
 
 use std::{fmt, fs, path::PathBuf};
 
@@ -26,7 +26,8 @@ impl AgentVersion {
         is_version(version).then(|| Self { registration, program, version: version.to_owned() })
     }
 
-    /// Reads `NAME@VERSION`; `None` if the text is something else, such as the name of a program.
+    /// Parses `NAME@VERSION`. Returns `None` if the text is something else, such as the name of a
+    /// program.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (name, version) = text.split_once('@')?;
         Self::new(name, version)
@@ -36,12 +37,12 @@ impl AgentVersion {
         home.installed_agents_dir().join(self.to_string())
     }
 
-    /// Returns the path of the program, whether it is installed or not.
+    /// Returns the path of the program, whether or not it is installed.
     pub(crate) fn launcher(&self, home: &Home) -> PathBuf {
         self.program.launcher_in(&self.folder(home))
     }
 
-    /// Returns the versions that are installed, by name.
+    /// Returns the installed versions, ordered by name.
     pub(crate) fn installed(home: &Home) -> Vec<Self> {
         let entries = fs::read_dir(home.installed_agents_dir()).into_iter().flatten().flatten();
         let mut names: Vec<String> =
@@ -56,7 +57,7 @@ pub(crate) fn installable() -> impl Iterator<Item = (&'static Registration, &'st
     EXECUTORS.iter().filter_map(|kind| Some((kind, kind.npm?)))
 }
 
-/// Reports whether the text is an exact version, such as `2.1.197` or `0.166.0-alpha.1`. A tag or a
+/// Returns whether the text is an exact version, such as `2.1.197` or `0.166.0-alpha.1`. A tag or a
 /// range would not pin anything, and a path must not get into the folder's name.
 fn is_version(text: &str) -> bool {
     let allowed = |char: char| char.is_ascii_alphanumeric() || matches!(char, '.' | '-' | '+');

@@ -1,4 +1,4 @@
-//! The channels and webhooks of the configuration, and the checks of what depends on other settings.
+//! The configured channels and webhooks, and checks that depend on other settings.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -24,7 +24,7 @@ impl Config {
         &self.effective.hooks_in
     }
 
-    /// Checks that the platforms are known, the profiles exist and that folders can be found.
+    /// Checks that the platforms are known, the profiles exist and the folders can be found.
     pub(super) fn check_channels(&self, home: Option<&Path>) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (ChannelName(name), fields) in &self.effective.channels {
@@ -42,7 +42,7 @@ impl Config {
         problems
     }
 
-    /// Checks that there is such a platform, and that it uses the secrets that are given.
+    /// Checks that the platform exists and uses the given secrets.
     fn check_platform(&self, name: &str, fields: &ChannelFields) -> Option<Problem> {
         let origin = |keys: &[&str]| {
             self.tree.at(keys.iter().copied()).map_or(&self.tree.origin, |node| &node.origin)
@@ -62,7 +62,7 @@ impl Config {
         let is_known = |key: &str| platform.secrets.iter().any(|secret| secret.key == key);
         let (foreign, _) = fields.secrets().find(|(key, _)| !is_known(key))?;
         let known: Vec<&str> = platform.secrets.iter().map(|secret| secret.key).collect();
-        let what = format!("is no key of {name}, which has: {}; remove it", known.join(", "));
+        let what = format!("is not a key of {name}, which has: {}; remove it", known.join(", "));
         let origin = origin(&["channels", name, foreign]);
         Some(Problem::new(origin, &format!("{path}.{foreign}"), what))
     }
@@ -74,7 +74,7 @@ impl Config {
             if fields.secret.is_none() {
                 let origin = self.tree.at(["hooks_in", name]);
                 let origin = origin.map_or(&self.tree.origin, |node| &node.origin);
-                let what = "has no `secret`; anybody could begin turns without one";
+                let what = "has no `secret`; anybody could start turns without one";
                 problems.push(Problem::new(origin, &path, what));
             }
             problems.extend(self.check_chat_place(&path, fields.profile.as_ref(), None, home));
@@ -82,7 +82,7 @@ impl Config {
         problems
     }
 
-    /// Returns this configuration with a profile in model mode, if the profile does not set its mode itself.
+    /// Returns this configuration with the profile in model mode, unless the profile sets its mode itself.
     pub(crate) fn in_model_mode(&self, profile: Option<&str>) -> Self {
         let name = profile.unwrap_or_else(|| self.default_profile());
         let mut changed = self.clone();
@@ -90,7 +90,7 @@ impl Config {
         if let Some(entry) = changed.profiles.get_mut(name).filter(|_| !is_set) {
             for (_, profile) in &mut entry.candidates {
                 profile.mode = Mode::Model;
-                // The folder of model mode is our own.
+                // In model mode, the folder is our own.
                 profile.cwd = None;
             }
         }
@@ -123,19 +123,19 @@ impl Config {
     }
 }
 
-/// Says what is wrong with a channel whose adapter is a program.
+/// Returns what is wrong with a channel whose adapter is a program.
 fn check_program(name: &str, fields: &ChannelFields) -> Option<String> {
     if find_platform(name).is_some() || name == webhook::PLATFORM {
         return Some(format!("has a `command`, but `{name}` is a platform; give it another name"));
     }
     if let Some((key, _)) = fields.secrets().next() {
-        return Some(format!("has a `command`, so `{key}` belongs into `env`"));
+        return Some(format!("has a `command`, so `{key}` belongs in `env`"));
     }
     let has_url = fields.base_url.is_some();
     has_url.then(|| "has a `command`, so `base_url` is an argument of it, or in `env`".to_owned())
 }
 
-/// Returns the settings of a platform, with what Hermes' variables add where the file says nothing.
+/// Returns the settings of a platform. Hermes' variables fill in what the file does not set.
 pub(crate) fn channel_settings(
     name: &str,
     fields: &ChannelFields,
@@ -157,7 +157,8 @@ pub(crate) fn channel_settings(
     }
     let mut groups = ids(&fields.groups);
     if groups.is_empty() {
-        // Hermes has no list of groups, but a policy for all. Who may talk there is in `allow` in any case.
+        // Hermes has no list of groups, but one policy for all. In any case, `allow` decides who may talk
+        // there.
         let variable = format!("{}_GROUP_POLICY", name.to_ascii_uppercase().replace('-', "_"));
         let policy = environment.non_empty(&variable);
         if policy.is_some_and(|policy| policy == "allowlist" || policy == "open") {

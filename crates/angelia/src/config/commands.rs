@@ -1,5 +1,5 @@
-//! Checks that every profile of an ACP agent has a command line, and no other profile has one. Also
-//! refuses settings that no ACP agent can be held to.
+//! Checks that every profile for an ACP agent has a command line, and that no other profile has
+//! one. Also refuses settings that no ACP agent can be made to follow.
 
 use super::{
     load::Config,

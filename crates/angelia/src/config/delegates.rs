@@ -79,8 +79,8 @@ impl Config {
                 let origin = self.key_origin(name, *executor, "delegate_to");
                 let inherited = self.tree.at(["executors", executor.as_str(), "delegate_to"]);
                 let is_own = inherited.is_none_or(|node| node.origin != *origin);
-                // Defaults of an executor also reach profiles in model mode, where they do no harm.
-                // Only a profile that sets `delegate_to` itself has made a mistake.
+                // An executor's defaults also apply to profiles in model mode, where they do no
+                // harm. Only a profile that sets `delegate_to` itself is a mistake.
                 if profile.mode == Mode::Model && !is_own {
                     continue;
                 }

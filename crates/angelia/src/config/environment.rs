@@ -1,5 +1,5 @@
-//! The process's environment, read once at the start. All other code gets it by reference, so that
-//! a command depends only on its arguments, and tests need not touch the real environment.
+//! The process's environment, read once at startup. All other code gets it by reference, so that a
+//! command depends only on its arguments, and tests need not touch the real environment.
 
 use std::{
     collections::BTreeMap,
@@ -35,12 +35,12 @@ impl Environment {
         self.vars.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// Returns a variable's value; an empty one counts as unset.
+    /// Returns a variable's value. An empty value counts as unset.
     pub(crate) fn non_empty(&self, name: &str) -> Option<&OsStr> {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    /// Sets a variable for this process; programs that it starts do not see it.
+    /// Sets a variable for this process. Programs that it starts do not see it.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.vars.insert(name.into(), value.into());
     }
@@ -70,32 +70,34 @@ impl Environment {
         self.non_empty(MARK_VARIABLE).and_then(OsStr::to_str)
     }
 
-    /// The owner's home folder.
+    /// Returns the owner's home folder.
     pub(crate) fn home(&self) -> Option<PathBuf> {
         self.non_empty("HOME").map(PathBuf::from)
     }
 
-    /// `$HERMES_HOME`, else `~/.hermes`: where rules and hooks of Hermes may already exist.
+    /// Returns `$HERMES_HOME`, or else `~/.hermes`, where Hermes' rules and hooks may already
+    /// exist.
     pub(crate) fn hermes_home(&self) -> Option<PathBuf> {
         self.folder("HERMES_HOME", ".hermes")
     }
 
-    /// The socket that clients of hermes-bus use, in `$HERMES_BUS_ROOT`, else in `~/.hermes`.
+    /// Returns the socket that hermes-bus clients use, in `$HERMES_BUS_ROOT` or else in
+    /// `~/.hermes`.
     pub(crate) fn hermes_bus_socket(&self) -> Option<PathBuf> {
         Some(self.folder(HERMES_BUS_VARIABLE, ".hermes")?.join("hermes-bus.sock"))
     }
 
-    /// Returns whether Hermes is used here, because its programs then look for their bus.
+    /// Returns whether Hermes is used here, in which case its programs look for their bus.
     pub(crate) fn uses_hermes_bus(&self) -> bool {
         self.names_hermes_bus() || self.home().is_some_and(|home| home.join(".hermes").is_dir())
     }
 
-    /// Returns whether the folder of Hermes' bus is named in the environment.
+    /// Returns whether the environment names the folder of Hermes' bus.
     pub(crate) fn names_hermes_bus(&self) -> bool {
         self.non_empty(HERMES_BUS_VARIABLE).is_some()
     }
 
-    /// Returns the environment of a program that was started under one of Hermes' names: it uses
+    /// Returns the environment of a program that was started under one of Hermes' names. It uses
     /// the bus where Hermes' own programs look for it.
     #[must_use]
     pub(crate) fn with_hermes_bus(mut self) -> Self {
@@ -107,7 +109,7 @@ impl Environment {
         self
     }
 
-    /// Returns the folder that the variable names, else a folder in the owner's home.
+    /// Returns the folder that the variable names, or else a folder in the owner's home.
     fn folder(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         match self.non_empty(variable) {
             Some(dir) => Some(PathBuf::from(dir)),
@@ -115,7 +117,7 @@ impl Environment {
         }
     }
 
-    /// `$ANGELIA_HOME`, else `~/.angelia`.
+    /// Returns `$ANGELIA_HOME`, or else `~/.angelia`.
     pub(crate) fn angelia_home(&self) -> Option<PathBuf> {
         self.folder("ANGELIA_HOME", ".angelia")
     }
@@ -128,7 +130,7 @@ impl FromIterator<(OsString, OsString)> for Environment {
     }
 }
 
-/// Prints names only: values may be secrets.
+/// Prints only names, because values may be secrets.
 impl fmt::Debug for Environment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.vars.keys()).finish()

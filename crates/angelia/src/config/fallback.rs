@@ -1,4 +1,5 @@
-//! Checks the fallback profiles: each must exist, and no chain of them may lead back to its start.
+//! Checks the fallback profiles: each must exist, and no chain of fallbacks may lead back to its
+//! start.
 
 use super::{load::Config, problem::Problem};
 
@@ -8,7 +9,7 @@ impl Config {
         self.profile_on(profile, executor)?.fallback_profile.as_deref()
     }
 
-    /// Returns the profiles that take over from this one, on any of its executors.
+    /// Returns the profiles that take over from this one on any of its executors.
     fn fallbacks(&self, profile: &str) -> impl Iterator<Item = &str> {
         let candidates = self.candidates(profile).iter();
         candidates.filter_map(|(_, profile)| profile.fallback_profile.as_deref())
@@ -38,7 +39,7 @@ impl Config {
                 let Some(what) = next.and_then(|next| self.check_fallback(name, next)) else {
                     continue;
                 };
-                // Most executors inherit the profile's own fallback: one report is enough.
+                // Most executors inherit the profile's own fallback, so one report is enough.
                 if !reported.contains(&what) {
                     let origin = self.key_origin(name, *executor, "fallback_profile");
                     let path = format!("profiles.{name}.fallback_profile");

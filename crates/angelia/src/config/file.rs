@@ -1,4 +1,4 @@
-//! Reads the configuration file, within a size limit, and checks that it is text before it is
+//! Reads the configuration file within a size limit, and checks that it is text before it is
 //! parsed.
 
 use std::{
@@ -15,10 +15,10 @@ use super::{
     yaml,
 };
 
-/// A larger file is not a configuration.
+/// A larger file cannot be a configuration.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// Reads the home's file, or the one named. A missing file in the home is an empty configuration; a
+/// Reads the home's file, or the named one. A missing file in the home is an empty configuration; a
 /// named file must exist.
 pub(crate) fn read(home: &Home, explicit: Option<&Path>) -> Result<Node, Problem> {
     let default = home.config_file();
@@ -26,7 +26,7 @@ pub(crate) fn read(home: &Home, explicit: Option<&Path>) -> Result<Node, Problem
         Some(path) => (path, path.display().to_string().into()),
         None => (&default, "config.yaml".into()),
     };
-    // Opening a pipe would wait for somebody who writes into it.
+    // Opening a pipe would wait for a writer.
     if path.exists() && !path.is_file() {
         let what = "cannot be read: it is not a regular file; write the settings into one";
         return Err(Problem::file(&path.display().to_string(), what));

@@ -1,5 +1,5 @@
 //! For people who come from Hermes: applies the `HERMES_CLAUDE_CODE_*` variables on top of the
-//! `claude_code_bridge` block of the file.
+//! `claude_code_bridge` block in the file.
 
 use std::cell::RefCell;
 
@@ -10,13 +10,13 @@ use super::{
     setting::{Setting as _, ValueCursor},
 };
 
-/// The block's key in the file, and the name of the profile it becomes.
+/// The block's key in the file, and the name of the profile that it becomes.
 pub(crate) const BRIDGE_KEY: &str = "claude_code_bridge";
 
 pub(crate) const VARIABLE_PREFIX: &str = "HERMES_CLAUDE_CODE_";
 const SWITCH_VARIABLE: &str = "HERMES_CLAUDE_CODE_BRIDGE";
 
-/// The variable's name after the prefix, and the key of the block that it sets.
+/// The variable's name after the prefix, and the key in the block that it sets.
 pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("BRIDGE", "enabled"),
     ("MODEL", "model"),
@@ -37,8 +37,8 @@ pub(crate) const VARIABLES: &[(&str, &str)] = &[
     ("AUTO_RESUME_MAX_RESUMES", "auto_resume_max_resumes"),
 ];
 
-/// Applies the variables on top of the block. Without a block, and with the switch off, the other
-/// variables are ignored: they are meant for Hermes itself.
+/// Applies the variables on top of the block. If there is no block and the switch is off, ignores
+/// the other variables, because they are meant for Hermes itself.
 pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) -> Vec<Problem> {
     let has_block = tree.get(BRIDGE_KEY).is_some_and(|block| !block.is_null());
     if !has_block && !is_switched_on(environment) {
@@ -63,7 +63,7 @@ pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) -> Vec
     problems
 }
 
-/// Returns whether the switch is on. An unreadable value counts as on, so that it is then refused
+/// Returns whether the switch is on. An unreadable value counts as on, so that it is then reported
 /// by name.
 fn is_switched_on(environment: &Environment) -> bool {
     let Some(value) = environment.non_empty(SWITCH_VARIABLE).and_then(|value| value.to_str())
@@ -74,7 +74,7 @@ fn is_switched_on(environment: &Environment) -> bool {
     bool::read(&ValueCursor::root(&node, &RefCell::default())).unwrap_or(true)
 }
 
-/// Returns warnings about variables that are set and have no effect.
+/// Returns warnings about variables that are set but have no effect.
 pub(crate) fn warnings(tree: &Node, environment: &Environment) -> Vec<Problem> {
     if tree.get(BRIDGE_KEY).is_none_or(Node::is_null) {
         return Vec::new();

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::{environment::Environment, owner_only};
 
-/// The longest path that a Unix socket can have on every system we support.
+/// Maximum length of a Unix socket's path on every system that we support.
 const LONGEST_SOCKET: usize = 103;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// The owner's token. It grants all the owner's rights, so it is never printed.
+/// The owner's token. It grants all of the owner's rights, so it is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token(Arc<str>);
 
@@ -81,12 +81,12 @@ impl Home {
         self.dir.join("config.yaml")
     }
 
-    /// The files of sessions, in a folder for each.
+    /// Returns the folder for the files of sessions, with one folder per session.
     pub(crate) fn sessions_dir(&self) -> PathBuf {
         self.dir.join("sessions")
     }
 
-    /// Sessions as files, if `sessions.snapshots` is on.
+    /// Returns the folder for copies of sessions, used if `sessions.snapshots` is on.
     pub(crate) fn snapshots_dir(&self) -> PathBuf {
         self.dir.join("snapshots")
     }
@@ -95,27 +95,27 @@ impl Home {
         self.dir.join("state.db")
     }
 
-    /// Deliveries to channels that are still pending.
+    /// Returns the database of pending deliveries to channels.
     pub(crate) fn deliveries_db(&self) -> PathBuf {
         self.dir.join("deliveries.db")
     }
 
-    /// Events of chat platforms, and who may talk there.
+    /// Returns the database of events from chat platforms, and of who may talk there.
     pub(crate) fn chats_db(&self) -> PathBuf {
         self.dir.join("chats.db")
     }
 
-    /// Messages that wait for their receivers.
+    /// Returns the folder for messages that wait for their receivers.
     pub(crate) fn bus_dir(&self) -> PathBuf {
         self.dir.join("bus")
     }
 
-    /// The pid file of a bus that runs on its own.
+    /// Returns the pid file of a standalone bus.
     pub(crate) fn bus_pid_file(&self) -> PathBuf {
         self.run_dir().join("bus.pid")
     }
 
-    /// The bus's own socket.
+    /// Returns the bus's own socket.
     pub(crate) fn bus_socket(&self) -> PathBuf {
         self.run_dir().join("bus.sock")
     }
@@ -124,17 +124,16 @@ impl Home {
         self.logs_dir().join("bus.log")
     }
 
-    /// The daemon's log.
     pub(crate) fn daemon_log(&self) -> PathBuf {
         self.logs_dir().join("angelia.log")
     }
 
-    /// The daemon's log before the current one.
+    /// Returns the daemon's previous log.
     pub(crate) fn older_daemon_log(&self) -> PathBuf {
         self.logs_dir().join("angelia.log.1")
     }
 
-    /// The lines typed in chats.
+    /// Returns the file with the lines typed in chats.
     pub(crate) fn chat_history(&self) -> PathBuf {
         self.dir.join("chat_history")
     }
@@ -155,17 +154,17 @@ impl Home {
         self.run_dir().join("angelia.pid")
     }
 
-    /// The address that the daemon actually listens on.
+    /// Returns the file with the address that the daemon actually listens on.
     pub(crate) fn http_addr_file(&self) -> PathBuf {
         self.run_dir().join("http.addr")
     }
 
-    /// One locked file for each process that owns agents.
+    /// Returns the folder with one locked file per process that owns agents.
     pub(crate) fn owners_dir(&self) -> PathBuf {
         self.run_dir().join("owners")
     }
 
-    /// Files that tell which agent works for which session.
+    /// Returns the folder of files that record which agent works for which session.
     pub(crate) fn bindings_dir(&self) -> PathBuf {
         self.run_dir().join("agents")
     }
@@ -174,12 +173,12 @@ impl Home {
         self.dir.join("work")
     }
 
-    /// The refresh tokens of logins at providers and MCP servers.
+    /// Returns the folder for the refresh tokens of logins to providers and MCP servers.
     pub(crate) fn logins_dir(&self) -> PathBuf {
         self.dir.join("logins")
     }
 
-    /// One folder per version of an agent that `angelia agents install` has installed.
+    /// Returns the folder with one folder per agent version installed by `angelia agents install`.
     pub(crate) fn installed_agents_dir(&self) -> PathBuf {
         self.dir.join("agents/npm")
     }
@@ -188,7 +187,7 @@ impl Home {
         self.dir.join("logs")
     }
 
-    /// Creates the missing folders, and narrows the permissions of those that others can use.
+    /// Creates the missing folders, and narrows the permissions of those that others can access.
     pub(crate) fn prepare(&self) -> Result<(), HomeError> {
         let folders =
             [self.dir.clone(), self.run_dir(), self.owners_dir(), self.work_dir(), self.logs_dir()];
@@ -226,8 +225,8 @@ impl Home {
         Ok(())
     }
 
-    /// Returns an id that tells this home's processes from those of another home. It is the same
-    /// for every way to write the home's path.
+    /// Returns an id that distinguishes this home's processes from those of another home. It is the
+    /// same for every spelling of the home's path.
     pub(crate) fn id(&self) -> String {
         let path = fs::canonicalize(&self.dir).unwrap_or_else(|_| self.dir.clone());
         let mut id = format!("{:x}", Sha256::digest(path.as_os_str().as_encoded_bytes()));
@@ -252,8 +251,8 @@ fn make_folder(path: &Path) -> Result<(), HomeError> {
     }
 }
 
-/// Returns 32 unguessable bytes in hexadecimal: two random UUIDs hold 244 random bits, and the hash
-/// spreads them.
+/// Returns 32 unguessable bytes in hexadecimal: two random UUIDs contain 244 random bits, and the
+/// hash spreads them.
 pub(crate) fn new_token() -> String {
     let mut hash = Sha256::new();
     hash.update(Uuid::new_v4());

@@ -1,5 +1,5 @@
-//! Loads the configuration: defaults ← file ← environment ← flags, read into types. All problems
-//! are reported at once.
+//! Loads the configuration: defaults ← file ← environment ← flags, read into types. Reports all
+//! problems at once.
 
 use std::{
     cell::RefCell, collections::BTreeMap, fmt, net::SocketAddr, path::Path, sync::Arc,
@@ -27,24 +27,24 @@ use super::{
     },
 };
 
-/// The profile that is used when none is named.
+/// The profile used when none is named.
 pub(crate) const DEFAULT_PROFILE: &str = "default";
 
 /// A valid configuration.
 #[derive(Clone)]
 pub(crate) struct Config {
-    /// The typed settings, with every profile complete.
+    /// The typed settings, in which every profile is complete.
     pub(super) effective: ConfigFile,
-    /// The values as they were set, with their origins; a value that is missing here is a default.
+    /// The values as set, with their origins. A value that is missing here has its default.
     pub(super) tree: Node,
     pub(super) profiles: BTreeMap<Arc<str>, ProfileEntry>,
-    /// The executors that can run by their own defaults, with these defaults.
+    /// The executors that can run with only their own defaults, and these defaults.
     pub(super) targets: Vec<(ExecutorName, Profile)>,
     pub(super) default_profile: Arc<str>,
     warnings: Vec<Problem>,
 }
 
-/// A profile as it is on each executor that it may run on, the preferred one first.
+/// A profile as it applies to each executor that it may use, the preferred one first.
 #[derive(Clone, Debug)]
 pub(crate) struct ProfileEntry {
     pub(super) candidates: Vec<(ExecutorName, Profile)>,
@@ -52,20 +52,20 @@ pub(crate) struct ProfileEntry {
 }
 
 impl ProfileEntry {
-    /// Returns the executors that the profile may run on.
+    /// Returns the executors that the profile may use.
     pub(super) fn executors(&self) -> Vec<ExecutorName> {
         self.candidates.iter().map(|(executor, _)| *executor).collect()
     }
 
-    /// Returns the profile as it is on one executor.
+    /// Returns the profile as it applies to one executor.
     pub(super) fn on(&self, executor: ExecutorName) -> Option<&Profile> {
         self.candidates.iter().find(|(name, _)| *name == executor).map(|(_, profile)| profile)
     }
 }
 
 impl Config {
-    /// Loads the home's file, or the one named; a home without a file has the defaults. A flag is a
-    /// pair of the key's path and the value.
+    /// Loads the home's file, or the named one. A home without a file has the defaults. A flag is a
+    /// pair of a key's path and a value.
     pub(crate) fn load(
         environment: &Environment,
         home: &Home,
@@ -117,8 +117,8 @@ impl Config {
         problems
     }
 
-    /// Merges every profile with the defaults it inherits. The parts are valid, so the result is
-    /// too.
+    /// Merges every profile with the defaults that it inherits. The parts are valid, so the result
+    /// is too.
     fn merge_defaults(mut file: ConfigFile, mut tree: Node, warnings: Vec<Problem>) -> Self {
         let default_name = ProfileName(DEFAULT_PROFILE.into());
         file.profiles.entry(default_name).or_default();
@@ -159,7 +159,7 @@ impl Config {
     pub(super) fn executor_entry(&self, executor: &str, mode: Mode) -> Option<ProfileEntry> {
         let mut targets = self.targets.iter();
         let (executor, profile) = targets.find(|(name, _)| name.as_str() == executor)?;
-        // A model id names one model, and a key of `http.keys` only its own providers.
+        // A model id names a single model, and a key in `http.keys` allows only its own providers.
         let profile = Profile { mode, fallback: Vec::new(), ..profile.clone() };
         Some(ProfileEntry { candidates: vec![(*executor, profile)], resume: true })
     }
@@ -169,7 +169,7 @@ impl Config {
         Self::merge_defaults(ConfigFile::default(), Node::empty_map(), Vec::new())
     }
 
-    /// Returns the settings in force, with the values of variables masked.
+    /// Returns the effective settings, with the values of variables masked.
     pub(crate) fn to_json(&self) -> serde_json::Map<String, serde_json::Value> {
         match serde_json::to_value(&self.effective) {
             Ok(serde_json::Value::Object(settings)) => settings,
@@ -177,24 +177,23 @@ impl Config {
         }
     }
 
-    /// Returns a profile as it is on each executor that it may run on.
+    /// Returns a profile as it applies to each executor that it may use.
     pub(super) fn candidates(&self, profile: &str) -> &[(ExecutorName, Profile)] {
         self.profiles.get(profile).map_or(&[], |entry| &entry.candidates)
     }
 
-    /// Whether the owner chose the profile's executor, rather than leaving it to `auto`.
+    /// Returns whether the owner chose the profile's executor rather than leaving it to `auto`.
     pub(crate) fn is_pinned(&self, profile: &str) -> bool {
         matches!(self.candidates(profile), [_])
     }
 
-    /// Returns a profile as it is on one executor.
+    /// Returns a profile as it applies to one executor.
     pub(super) fn profile_on(&self, profile: &str, executor: &str) -> Option<&Profile> {
         let mut candidates = self.candidates(profile).iter();
         candidates.find(|(name, _)| name.as_str() == executor).map(|(_, profile)| profile)
     }
 
-    /// Returns the origin of a profile's key: from the profile itself, or from its executor's
-    /// defaults.
+    /// Returns the origin of a profile's key: the profile itself, or its executor's defaults.
     pub(super) fn key_origin(
         &self,
         profile: &str,
@@ -207,7 +206,7 @@ impl Config {
         node.map_or(&self.tree.origin, |node| &node.origin)
     }
 
-    /// Returns the message about a name that belongs to no profile.
+    /// Returns the message for a name that belongs to no profile, or `None` if the profile exists.
     pub(super) fn missing_profile(&self, name: &str) -> Option<String> {
         if self.profiles.contains_key(name) {
             return None;
@@ -221,12 +220,12 @@ impl Config {
         self.effective.listen.0
     }
 
-    /// The time that a stopping daemon waits for running turns.
+    /// Returns how long a stopping daemon waits for running turns.
     pub(crate) fn drain(&self) -> Duration {
         self.effective.drain.duration()
     }
 
-    /// Whether a person who looks elsewhere is notified.
+    /// Returns whether a person who is looking elsewhere is notified.
     pub(crate) const fn desktop_notifications(&self) -> DesktopNotifications {
         self.effective.desktop_notifications
     }
@@ -272,9 +271,9 @@ impl Config {
         &self.effective.mcp_servers
     }
 
-    /// Returns every value that the configuration gives to an agent and that may be a secret: those
-    /// of `env` of profiles and executors, of the variables and headers of MCP servers, and of the
-    /// headers of providers.
+    /// Returns every value that the configuration passes to an agent and that may be a secret:
+    /// those in `env` of profiles and executors, in the variables and headers of MCP servers, and
+    /// in the headers of providers.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let targets = EXECUTORS.iter().flat_map(|executor| {
             let modes = [Mode::Agent, Mode::Model].into_iter();
@@ -292,7 +291,7 @@ impl Config {
         secrets
     }
 
-    /// The profile for callers that name none.
+    /// Returns the profile for callers that name none.
     pub(crate) fn default_profile(&self) -> &str {
         &self.default_profile
     }
@@ -301,7 +300,7 @@ impl Config {
         self.profiles.keys().map(|name| &**name)
     }
 
-    /// Summarizes each profile for lists; the executor is `auto` until it is chosen.
+    /// Summarizes each profile for lists. The executor is `auto` until it is chosen.
     pub(crate) fn summaries(&self) -> Vec<ProfileSummary> {
         let bridge = self.effective.claude_code_bridge.as_ref();
         let bridge = bridge.map(|bridge| (BRIDGE_KEY, &bridge.profile));
@@ -316,7 +315,7 @@ impl Config {
         own.chain(bridge).map(summary).collect()
     }
 
-    /// Returns the settings that come from variables: their paths, and their texts.
+    /// Returns the settings that come from variables: their paths and their texts.
     fn variables(&self) -> Vec<(String, String)> {
         let mut found = Vec::new();
         // The address concerns only the daemon itself.
@@ -324,13 +323,13 @@ impl Config {
         found
     }
 
-    /// Returns whether a variable sets a key.
+    /// Returns whether any setting comes from a variable.
     pub(crate) fn has_variables(&self) -> bool {
         !self.variables().is_empty()
     }
 
     /// Returns a hash of the settings' sources: the path of the file, and the variables. Two
-    /// processes with the same hash follow the same settings, whatever the file contains.
+    /// processes with the same hash use the same settings, whatever the file contains.
     pub(crate) fn source_sha256(&self, file: &Path) -> String {
         let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
         let mut hash = Sha256::new();
@@ -357,7 +356,7 @@ impl fmt::Debug for Config {
     }
 }
 
-/// Returns a profile on each executor that it may run on; if there is only one, also its complete
+/// Returns a profile for each executor that it may use and, if there is only one, also its complete
 /// form.
 fn inherit_defaults(
     executors: &Node,
@@ -370,7 +369,7 @@ fn inherit_defaults(
         let below = executors.get(candidate.as_str()).filter(|node| !node.is_null());
         let mut node = below.cloned().unwrap_or_else(Node::empty_map);
         node.overlay(own.clone());
-        // The parts were read before, so nothing is reported here.
+        // The parts were read before, so ignore problems here.
         let problems = RefCell::default();
         let root = ValueCursor::root(&node, &problems);
         let mut profile = Profile::read_over(default.clone(), &root.as_profile(&node))

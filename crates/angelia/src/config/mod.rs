@@ -3,22 +3,22 @@
 //!
 //! - [`environment`]: the process's environment, read once.
 //! - [`home`]: Angelia's own folder.
-//! - [`load`]: merges the layers into a valid [`Config`], by way of [`file`], [`yaml`], [`node`] (a
+//! - [`load`]: merges the layers into a valid [`Config`], using [`file`], [`yaml`], [`node`] (a
 //!   tree in which each value has its origin) and [`setting`] (reads types from the tree).
 //! - [`types`]: the keys, their types, defaults and descriptions; [`unsupported`]: the keys that
 //!   this version refuses.
 //! - [`fallback`], [`delegates`] and [`commands`]: checks of the fallback profiles, the delegation
 //!   targets and the command lines.
-//! - [`providers`]: the providers of models, and the checks of the settings that depend on them.
+//! - [`providers`]: the model providers, and checks of the settings that depend on them.
 //! - [`channels`]: the chat platforms.
-//! - [`agent_version`]: a version of an agent that `binary` pins.
+//! - [`agent_version`]: an agent version pinned by `binary`.
 //! - [`yaml_edit`]: adds and removes API keys in the owner's file.
 //! - [`hermes`]: the block and the variables of Hermes.
 //! - [`plano`]: the variables of Plano's bridge.
-//! - [`review`]: who reviews sessions.
-//! - [`resolve`]: turns a profile and a call into a session specification, its clocks and budgets
-//!   by [`limits`].
-//! - [`reload`]: merges a changed file into the configuration in force, by [`reload_rules`].
+//! - [`review`]: which profiles review sessions.
+//! - [`resolve`]: converts a profile and a call to a session specification, with clocks and budgets
+//!   from [`limits`].
+//! - [`reload`]: merges a changed file into the effective configuration, using [`reload_rules`].
 //! - [`show`], [`template`], [`schema`](mod@schema): the output of `angelia config …`.
 
 mod agent_version;

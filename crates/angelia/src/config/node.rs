@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-/// The place where a value was set.
+/// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ValueOrigin {
     Default,
@@ -36,14 +36,14 @@ pub(crate) enum NodeValue {
     Map(Vec<NodeEntry>),
 }
 
-/// A single value, with its text as it was written: `1.10` stays `1.10` where text is wanted.
+/// A single value with its text as written: `1.10` stays `1.10` where text is expected.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Scalar {
     pub(crate) kind: ScalarKind,
     pub(crate) text: String,
 }
 
-/// Leaves the text out: it may be a secret, and this type cannot tell.
+/// Omits the text, which may be a secret; this type cannot tell.
 impl fmt::Debug for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.kind.fmt(f)
@@ -56,7 +56,7 @@ pub(crate) enum ScalarKind {
     Bool,
     Number,
     Text,
-    /// From a variable or a flag, which have no types: parsed as whatever the key expects.
+    /// From a variable or a flag, which have no types. Parsed as whatever the key expects.
     Untyped,
 }
 
@@ -68,8 +68,8 @@ pub(crate) struct NodeEntry {
     pub(crate) node: Node,
 }
 
-/// The map whose entries are replaced instead of merged: a server's definition is a unit, and half
-/// of one merged with half of another would start neither.
+/// The map whose entries are replaced rather than merged. A server's definition is a unit, and
+/// halves of two definitions merged together would start neither server.
 const REPLACED_WHOLE: &str = "mcp_servers";
 
 impl Node {
@@ -86,7 +86,7 @@ impl Node {
         matches!(&self.value, NodeValue::Scalar(scalar) if scalar.kind == ScalarKind::Null)
     }
 
-    /// Returns the entries of a map; none for anything else.
+    /// Returns the entries of a map. Empty for anything else.
     pub(crate) fn entries(&self) -> &[NodeEntry] {
         match &self.value {
             NodeValue::Map(entries) => entries,
@@ -102,7 +102,7 @@ impl Node {
         self.entry(key).map(|entry| &entry.node)
     }
 
-    /// Returns a map with only the keys that `keep` accepts, and anything else as it is.
+    /// Returns a map with only the keys that `keep` accepts. Returns anything else unchanged.
     pub(crate) fn with_keys(&self, keep: impl Fn(&str) -> bool) -> Self {
         let mut kept = self.clone();
         if let NodeValue::Map(entries) = &mut kept.value {
@@ -111,7 +111,7 @@ impl Node {
         kept
     }
 
-    /// Returns the node at a path of keys, if it was set.
+    /// Returns the node at a path of keys, if it is set.
     pub(crate) fn at<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<&Self> {
         path.into_iter().try_fold(self, |node, key| match &node.value {
             NodeValue::List(items) => items.get(key.parse::<usize>().ok()?),

@@ -1,4 +1,4 @@
-//! Files and folders that only their owner can use. The code that differs by system is here.
+//! Files and folders that only their owner can access. The platform-specific code is here.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions, Permissions},
@@ -13,7 +13,7 @@ const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 const OTHERS_MASK: u32 = 0o077;
 
-/// Creates a folder, and the missing folders above it.
+/// Creates a folder and its missing parent folders.
 pub(super) fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path)
 }
@@ -33,9 +33,9 @@ fn narrow(path: &Path, mode: u32) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// Creates a file with its content atomically. When two processes try at once, the first wins and
-/// both go on with its content: a hard link either is made or is not, and no reader ever sees half
-/// a file.
+/// Creates a file with its content atomically. If two processes try at once, the first wins and
+/// both continue with its content: creating a hard link either succeeds or fails, and no reader
+/// ever sees half a file.
 pub(super) fn create_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let draft = path.with_extension(Uuid::new_v4().simple().to_string());
     let written = write_synced(&draft, content).and_then(|()| fs::hard_link(&draft, path));

@@ -34,13 +34,13 @@ pub(crate) fn apply_variables(tree: &mut Node, environment: &Environment) {
     }
 }
 
-/// Returns the text as it is, if it can be read as a value of the type.
+/// Returns the text unchanged if it can be parsed as a value of the type.
 fn checked<T: TextSetting>(text: &str) -> Option<String> {
     T::parse(text).map(|_| text.to_owned())
 }
 
 /// Converts Claude Code's own permission modes. We never use its bypass flag: `bypassPermissions`
-/// becomes `unattended`, where Angelia approves every request.
+/// becomes `unattended`, in which Angelia approves every request.
 fn convert_permissions(text: &str) -> Option<String> {
     let word = match text {
         "default" | "plan" | "dontAsk" => "ask",
@@ -51,7 +51,7 @@ fn convert_permissions(text: &str) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// In Plano, 0 means forever.
+/// Converts the lifetime of a session. In Plano, 0 means forever.
 fn convert_session_ttl(text: &str) -> Option<String> {
     match text.parse::<u32>().ok()? {
         0 => Some("3650d".to_owned()),

@@ -1,5 +1,5 @@
-//! Configuration problems, reported so that the owner can fix them: the place, the problem, and the
-//! fix.
+//! Configuration problems, reported so that the owner can fix them: the location, the problem, and
+//! the fix.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::node::{Node, NodeValue, ScalarKind, ValueOrigin};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     origin: ValueOrigin,
-    /// The key's full path; empty when the line itself is the problem.
+    /// The key's full path. Empty if the line itself is the problem.
     path: String,
     message: String,
 }
@@ -18,12 +18,12 @@ impl Problem {
         Self { origin: origin.clone(), path: path.to_owned(), message: what.into() }
     }
 
-    /// A problem with a line or a variable rather than with a key.
+    /// Returns a problem with a line or a variable rather than with a key.
     pub(crate) fn at_origin(origin: ValueOrigin, what: impl Into<String>) -> Self {
         Self { origin, path: String::new(), message: what.into() }
     }
 
-    /// Returns the line in the file, for sorting; a problem from elsewhere goes last.
+    /// Returns the line in the file, for sorting. Problems from elsewhere go last.
     pub(crate) const fn line(&self) -> u64 {
         match &self.origin {
             ValueOrigin::File { line, .. } => *line,
@@ -31,12 +31,12 @@ impl Problem {
         }
     }
 
-    /// A problem with a file as a whole.
+    /// Returns a problem with a file as a whole.
     pub(crate) fn file(name: &str, what: impl Into<String>) -> Self {
         Self { origin: ValueOrigin::Default, path: name.to_owned(), message: what.into() }
     }
 
-    /// A value of the wrong kind.
+    /// Returns a problem with a value of the wrong kind.
     pub(crate) fn mismatch(path: &str, expected: &str, node: &Node) -> Self {
         Self::new(&node.origin, path, format!("expects {expected}, not {}", describe(node)))
     }
@@ -54,7 +54,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All problems of a configuration.
+/// All problems in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the configuration is not valid:\n{}\ncorrect it, then try `angelia config check`", format_lines(.0))]
 pub(crate) struct ConfigErrors(pub(crate) Vec<Problem>);

@@ -1,5 +1,5 @@
-//! The providers of the configuration, and the checks of the settings that depend on them: complete
-//! providers, profiles of `native` with a model of one, and keys that are for `native` only.
+//! The configured providers, and checks of the settings that depend on them: providers are complete, `native`
+//! profiles have a provider's model, and keys meant only for `native` are not used elsewhere.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,10 +26,9 @@ use super::{
     },
 };
 
-/// The providers of a file.
 type ProviderMap = BTreeMap<ProviderName, ProviderFields>;
 
-/// The keys of a profile that only our own loop uses.
+/// The keys of a profile that only the built-in loop uses.
 const NATIVE_KEYS: [&str; 10] = [
     "fallback",
     "max_iterations",
@@ -45,16 +44,16 @@ const NATIVE_KEYS: [&str; 10] = [
 
 const ONLY_NATIVE: &str = "is only for `executor: native`; set that, or remove it";
 const MODEL_FORM: &str = "write PROVIDER/MODEL, such as ollama/qwen3:8b";
-const OWN_ADDRESS: &str = "which is another one for every customer";
+const OWN_ADDRESS: &str = "which differs for every customer";
 
 impl Config {
-    /// Returns the providers of the file, complete. `home` is the owner's home, for `~/`.
+    /// Returns the configured providers, completed. `home` is the owner's home, for `~/`.
     pub(crate) fn providers(&self, home: Option<&Path>) -> Vec<Provider> {
         let providers = self.effective.providers.iter();
         providers.filter_map(|(name, fields)| complete(name, fields, home)).collect()
     }
 
-    /// Returns the names of all providers that can be used: the owner's, and the built-in ones.
+    /// Returns the names of all usable providers: the owner's and the built-in ones.
     pub(crate) fn provider_names(&self) -> Vec<Arc<str>> {
         let own = self.effective.providers.keys().map(|name| Arc::clone(&name.0));
         let built_in = BUILT_IN.iter().filter(|known| known.base_url.is_some());
@@ -63,7 +62,8 @@ impl Config {
         names.into_iter().collect()
     }
 
-    /// Returns the models that profiles use on our own loop, as `PROVIDER/MODEL`; one may come twice.
+    /// Returns the models that profiles use on the built-in loop, as `PROVIDER/MODEL`. May contain
+    /// duplicates.
     pub(crate) fn native_models(&self) -> impl Iterator<Item = &str> {
         let profiles = self.profiles.values().flat_map(|entry| &entry.candidates);
         let native = profiles.filter(|(executor, _)| *executor == ExecutorName::Native);
@@ -92,7 +92,7 @@ impl Config {
         self.tree.at(path).map_or(&self.tree.origin, |node| &node.origin)
     }
 
-    /// Checks that the files of keys can be found.
+    /// Checks that the files with keys can be found.
     fn check_key_files(
         &self,
         name: &str,
@@ -108,7 +108,7 @@ impl Config {
         })
     }
 
-    /// Checks that each profile that can only run on our own loop has a model of a known provider.
+    /// Checks that each profile that can only use the built-in loop has a model of a known provider.
     fn check_native_profiles(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (name, entry) in &self.profiles {
@@ -126,7 +126,7 @@ impl Config {
         problems
     }
 
-    /// Checks that the fallbacks of our own loop are models of known providers.
+    /// Checks that the fallbacks of the built-in loop are models of known providers.
     fn check_fallback_models(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (name, entry) in &self.profiles {
@@ -167,7 +167,7 @@ impl Config {
         Some(format!("names the provider `{name}`, but there is none of this name; {hint}"))
     }
 
-    /// Checks that no profile of another executor sets a key that would be ignored there.
+    /// Checks that no profile for another executor sets a key that would be ignored there.
     fn check_native_keys(&self) -> Vec<Problem> {
         let default = Profile::default();
         let mut problems = Vec::new();
@@ -176,7 +176,7 @@ impl Config {
             if *executor == ExecutorName::Native {
                 continue;
             }
-            // A value that changes nothing is no mistake: `config show` prints every key.
+            // A value that changes nothing is not a mistake, because `config show` prints every key.
             let is_set = |key: &&str| with_key(&default, profile, key) != default;
             for key in NATIVE_KEYS.into_iter().filter(is_set) {
                 let origin = self.key_origin(name, *executor, key);
@@ -187,14 +187,14 @@ impl Config {
     }
 }
 
-/// Returns whether a provider of this name can be used.
+/// Returns whether a provider with this name can be used.
 fn is_known(providers: &ProviderMap, name: &str) -> bool {
     let is_complete = BuiltInProvider::find(name).is_some_and(|known| known.base_url.is_some());
     is_complete || providers.contains_key(&ProviderName(name.into()))
 }
 
-/// Decides whether a profile of `auto` can also run on our own loop, and with which model: its own if
-/// that has a provider, and if it has none, the only one that `providers` names.
+/// Decides whether a profile with `auto` can also use the built-in loop, and with which model: its own if
+/// that has a provider or, if the profile names no model, the only one listed in `providers`.
 pub(super) fn settle_automatic_native(providers: &ProviderMap, entry: &mut ProfileEntry) {
     if entry.candidates.len() < 2 {
         return;
@@ -214,12 +214,12 @@ pub(super) fn settle_automatic_native(providers: &ProviderMap, entry: &mut Profi
             return true;
         }
         profile.model = profile.model.take().or_else(only_model);
-        // A model without a provider is one of the agents'.
+        // A model without a provider belongs to one of the agents.
         profile.model.as_ref().is_some_and(has_provider)
     });
 }
 
-/// Names the settings that a provider lacks.
+/// Returns which settings a provider lacks.
 fn incomplete(name: &str, fields: &ProviderFields) -> Option<String> {
     let known = BuiltInProvider::find(name);
     let has_api = fields.api.is_some() || known.is_some();
@@ -240,7 +240,7 @@ fn incomplete(name: &str, fields: &ProviderFields) -> Option<String> {
     Some(format!("has no {missing}; only the built-in providers need none: {}", names.join(", ")))
 }
 
-/// Returns a provider, completed from the built-in one of its name; `None` if it is incomplete.
+/// Returns a provider, completed from the built-in provider of its name, or `None` if it is incomplete.
 fn complete(name: &ProviderName, fields: &ProviderFields, home: Option<&Path>) -> Option<Provider> {
     let known = BuiltInProvider::find(&name.0);
     let keys = match &fields.keys {
@@ -267,7 +267,7 @@ fn complete(name: &ProviderName, fields: &ProviderFields, home: Option<&Path>) -
     })
 }
 
-/// `None` if a path begins with `~/` and there is no home.
+/// Returns where a key comes from, or `None` if a path begins with `~/` and there is no home.
 fn key_source(provider: &str, key: &KeySetting, home: Option<&Path>) -> Option<KeySource> {
     Some(match key {
         KeySetting::Env(name) => KeySource::Env(Arc::clone(&name.0)),

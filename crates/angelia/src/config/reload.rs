@@ -1,4 +1,4 @@
-//! Merges a changed file into the configuration in force, by the rules of
+//! Merges a changed file into the effective configuration, according to
 //! [`reload_rules`](super::reload_rules). Pure: the caller reads the file.
 
 use std::{path::Path, sync::Arc};
@@ -11,10 +11,10 @@ use super::{
     types::{ConfigFile, ExecutorName, Profile, ProfileName},
 };
 
-/// The authority behind a change of the configuration.
+/// Who is behind a change of the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confirmation {
-    /// Only the file has changed; its writer is unknown.
+    /// Only the file has changed, and it is unknown who wrote it.
     None,
     Owner,
 }
@@ -22,17 +22,17 @@ pub(crate) enum Confirmation {
 /// The result of a changed file.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigChange {
-    /// The configuration that is in force from now on.
+    /// The configuration in effect from now on.
     pub(crate) config: Config,
-    /// The settings that have changed in it.
+    /// The settings in it that have changed.
     pub(crate) applied: Vec<String>,
-    /// The settings of the file that it does not have.
+    /// The settings in the file that do not take effect yet.
     pub(crate) waiting: Vec<String>,
 }
 
 impl Config {
-    /// Returns this configuration with the values of `file` that may take effect now. `home` is the
-    /// owner's home, for paths that start with `~/`.
+    /// Returns this configuration with those values of `file` that may take effect now. `home` is
+    /// the owner's home, for paths that start with `~/`.
     pub(crate) fn with_changes(
         &self,
         file: &Self,
@@ -46,7 +46,7 @@ impl Config {
         merge.executors(&mut config, file);
         config.tree = file.tree.clone();
         let Merge { mut applied, mut waiting, .. } = merge;
-        // For example, a fallback can name a profile that waits.
+        // For example, a fallback may name a profile that does not take effect yet.
         if !config.find_problems(home).is_empty() {
             config = self.clone();
             waiting.append(&mut applied);
@@ -64,7 +64,7 @@ struct Merge<'a> {
 }
 
 impl Merge<'_> {
-    /// Decides about a setting that differs.
+    /// Decides whether a setting that differs takes effect.
     fn decide(&mut self, name: String, rule: ReloadRule, is_wider: impl FnOnce() -> bool) -> bool {
         let is_confirmed = self.confirmation == Confirmation::Owner;
         let accepted = match rule {
@@ -105,7 +105,8 @@ impl Merge<'_> {
         }
         for (name, entry) in &new.profiles {
             let old = in_force.get(name);
-            // On an executor that is new to the profile, it is compared with all profiles.
+            // On an executor that is new to the profile, compare it with all profiles on that
+            // executor.
             let is_wider = entry.candidates.iter().any(|(executor, profile)| {
                 let is_new = old.is_none_or(|old| old.on(*executor).is_none());
                 let mut known = in_force.values().filter_map(|entry| entry.on(*executor));
@@ -124,7 +125,8 @@ impl Merge<'_> {
         self.default_profile(merged, new);
     }
 
-    /// Merges a profile that is in both. `is_wider` is about the executors that are new to it.
+    /// Merges a profile that both configurations have. `is_wider` concerns the executors that are
+    /// new to it.
     fn changed_profile(
         &mut self,
         merged: &mut Config,
@@ -159,8 +161,8 @@ impl Merge<'_> {
         }
     }
 
-    /// Merges the keys of one profile on each of its executors, which are the same in both. Returns
-    /// the keys that were accepted.
+    /// Merges the keys of one profile for each of its executors, which are the same in both.
+    /// Returns the accepted keys.
     fn profile_keys(
         &mut self,
         path: &str,
@@ -192,7 +194,7 @@ impl Merge<'_> {
         let mut pairs = old.candidates.iter().zip(&merged.candidates);
         let is_wider = pairs.any(|((_, old), (_, merged))| exceeds(old, merged, self.home));
         if is_wider && self.confirmation == Confirmation::None {
-            // Each key alone allows no more, but together they do.
+            // Each key on its own allows no more, but together they do.
             merged.clone_from(&old);
             accepted.clear();
             let reverted = self.applied.split_off(applied);
@@ -201,7 +203,7 @@ impl Merge<'_> {
         accepted
     }
 
-    /// Returns whether a profile allows nothing that another one on the same executor does not.
+    /// Returns whether a profile allows nothing that `known`, on the same executor, does not allow.
     fn covers(&self, known: &Profile, profile: &Profile) -> bool {
         let is_closed = |key: &&str| {
             let changed = with_key(known, profile, key);
@@ -216,7 +218,7 @@ impl Merge<'_> {
         keys.all(is_closed) && !exceeds(known, profile, self.home)
     }
 
-    /// Merges the executors with their own defaults, which callers of model ids use.
+    /// Merges the executors with their own defaults, used by callers that give a model id.
     fn executors(&mut self, merged: &mut Config, new: &Config) {
         let before = self.waiting.len();
         for ((executor, merged), (_, new)) in merged.targets.iter_mut().zip(&new.targets) {
@@ -235,7 +237,7 @@ impl Merge<'_> {
         }
     }
 
-    /// Merges the profile that is used when none is named.
+    /// Merges the choice of the profile used when none is named.
     fn default_profile(&mut self, merged: &mut Config, new: &Config) {
         if merged.default_profile == new.default_profile {
             return;
@@ -253,7 +255,7 @@ fn profile_path(name: &str) -> String {
     if name == BRIDGE_KEY { name.to_owned() } else { format!("profiles.{name}") }
 }
 
-/// Returns a profile with one key of another.
+/// Returns a copy of `old` with one key taken from `new`.
 pub(super) fn with_key(old: &Profile, new: &Profile, key: &str) -> Profile {
     let mut changed = old.clone();
     changed.take_changes(new, &mut |one| one == key);
@@ -275,7 +277,7 @@ fn profile_in_mut<'a>(file: &'a mut ConfigFile, name: &Arc<str>) -> Option<&'a m
     file.profiles.get_mut(&ProfileName(Arc::clone(name)))
 }
 
-/// Takes over a profile that is new or gone.
+/// Adopts a profile that is new, or removes one that is gone.
 fn copy_shown_profile(merged: &mut Config, new: &Config, name: &Arc<str>) {
     if &**name == BRIDGE_KEY {
         merged.effective.claude_code_bridge.clone_from(&new.effective.claude_code_bridge);

@@ -1,6 +1,6 @@
-//! Decides which changes of the file a running daemon follows by itself, and which need its owner's
+//! Decides which changes of the file a running daemon adopts on its own, and which need the owner's
 //! confirmation or a restart (`docs/design/0018-live-configuration.md`). A program that can write
-//! the file is not always the owner's: an agent runs as the same user.
+//! the file is not always the owner's, because agents run as the same user.
 
 use std::path::Path;
 
@@ -9,31 +9,33 @@ use super::{
     types::{Billing, ConfigFile, Profile, SandboxChoice},
 };
 
-/// The moment at which a changed setting takes effect.
+/// When a changed setting takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReloadRule {
-    /// The setting cannot widen anybody's access.
+    /// At once, because the setting cannot widen anybody's access.
     AtOnce,
-    /// At once if the new value allows no more than the old one, else as [`Self::Confirmed`].
+    /// At once if the new value allows no more than the old one, otherwise like
+    /// [`Self::Confirmed`].
     IfNoWider,
-    /// It waits for the owner.
+    /// When the owner confirms it.
     Confirmed,
-    /// It is read only when the daemon starts.
+    /// When the daemon starts, because it is read only then.
     Restart,
 }
 
 use ReloadRule::{AtOnce, Confirmed, IfNoWider};
 
-/// The settings outside of profiles. Those that are missing here need a restart.
+/// The settings outside profiles. Settings not listed here need a restart.
 const RULES: [(&str, ReloadRule); 10] = [
     ("drain", AtOnce),
-    // Only commands at a terminal use it, and they read the file themselves.
+    // Only commands at a terminal use this, and they read the file themselves.
     ("desktop_notifications", AtOnce),
     ("mcp_servers", IfNoWider),
-    // Another address or command would get the prompts or run as the owner.
+    // A different address would receive the prompts, and a different command would run as the
+    // owner.
     ("providers", Confirmed),
     ("http.agent_mode", IfNoWider),
-    // A new or revoked key counts at once: `angelia keys` writes them.
+    // New and revoked keys take effect at once, because `angelia keys` writes them.
     ("http.keys", AtOnce),
     ("http.model_aliases", AtOnce),
     ("http.utility_profile", AtOnce),
@@ -41,7 +43,7 @@ const RULES: [(&str, ReloadRule); 10] = [
     ("http.idempotency_window", AtOnce),
 ];
 
-/// The settings of a profile. Those that are missing here need the owner's confirmation.
+/// The settings of a profile. Settings not listed here need the owner's confirmation.
 const PROFILE_RULES: [(&str, ReloadRule); 46] = [
     ("executor", IfNoWider),
     ("model", AtOnce),
@@ -79,7 +81,7 @@ const PROFILE_RULES: [(&str, ReloadRule); 46] = [
     ("review", IfNoWider),
     ("exclude_dynamic_system_prompt_sections", AtOnce),
     ("warm", AtOnce),
-    // Like `model`: who gets the conversation is decided by `providers`.
+    // Like `model`: `providers` decides who gets the conversation.
     ("fallback", AtOnce),
     ("max_iterations", AtOnce),
     ("max_output_tokens", AtOnce),
@@ -92,17 +94,17 @@ const PROFILE_RULES: [(&str, ReloadRule); 46] = [
     ("compaction", AtOnce),
 ];
 
-/// Returns the rule of a setting outside of profiles, by its path.
+/// Returns the rule for a setting outside profiles, by its path.
 pub(super) fn rule_of(path: &str) -> ReloadRule {
     find(&RULES, path).unwrap_or(ReloadRule::Restart)
 }
 
-/// Returns the rule of a profile's key.
+/// Returns the rule for a profile's key.
 pub(super) fn profile_rule_of(key: &str) -> ReloadRule {
     find(&PROFILE_RULES, key).unwrap_or(Confirmed)
 }
 
-/// Returns the settings with a rule, by their names in the reference.
+/// Returns the settings with this rule, by their names in the reference.
 #[cfg(test)]
 pub(super) fn keys_with(rule: ReloadRule) -> impl Iterator<Item = String> {
     let profile = PROFILE_RULES.iter().map(|(key, rule)| (format!("profiles.*.{key}"), *rule));
@@ -114,7 +116,7 @@ fn find(rules: &[(&str, ReloadRule)], key: &str) -> Option<ReloadRule> {
     rules.iter().find(|(known, _)| *known == key).map(|(_, rule)| *rule)
 }
 
-/// Returns whether a setting outside of profiles allows more than before.
+/// Returns whether a setting outside profiles allows more than before.
 pub(super) fn is_wider(path: &str, old: &ConfigFile, new: &ConfigFile) -> bool {
     match path {
         "http.agent_mode" => new.http.agent_mode,
@@ -131,7 +133,7 @@ pub(super) fn is_wider_profile(
     home: Option<&Path>,
 ) -> bool {
     match key {
-        // Without a directory of its own, a profile is only for callers that have one.
+        // A profile without a directory works only for callers that have one.
         "cwd" if old.cwd.is_none() => new.cwd.is_some(),
         "cwd" | "mode" | "trust" | "permissions" | "allowed_tools" | "disallowed_tools"
         | "tools" => exceeds(old, new, home),
@@ -143,7 +145,7 @@ pub(super) fn is_wider_profile(
         "sandbox_read" => !is_part_of(new.sandbox_read.iter(), old.sandbox_read.iter()),
         "sandbox_write" => !is_part_of(new.sandbox_write.iter(), old.sandbox_write.iter()),
         "network" => new.network,
-        // Another model would get the conversations.
+        // A different model would receive the conversations.
         "review" => new.review.0.is_some(),
         "memory" => new.memory.0 > old.memory.0,
         "billing" => old.billing != Billing::Any,

@@ -1,6 +1,6 @@
-//! Resolves a profile and a call into session specifications. Reads the system prompt's file and
-//! creates the working folder of model mode, but runs no probe: `auto` becomes one specification
-//! per candidate, and the caller takes the first whose executor is ready.
+//! Resolves a profile and a call to session specifications. Reads the system prompt's file and
+//! creates the working folder for model mode, but does not probe agents: `auto` yields one
+//! specification per candidate, and the caller uses the first one whose executor is ready.
 
 use std::{
     collections::BTreeMap,
@@ -29,9 +29,9 @@ use super::{
 pub(crate) struct ResolveContext<'a> {
     pub(crate) environment: &'a Environment,
     pub(crate) home: &'a Home,
-    /// A directory that was asked for by name; wins over the profile's.
+    /// An explicitly requested directory, which overrides the profile's.
     pub(crate) named_cwd: Option<&'a Path>,
-    /// The caller's working directory, if it has one: only `run` does.
+    /// The caller's working directory, if it has one; only `run` does.
     pub(crate) caller_cwd: Option<&'a Path>,
     pub(crate) at_terminal: bool,
 }
@@ -63,8 +63,8 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 }
 
 impl Config {
-    /// Returns the specifications that a profile may run with, the preferred one first. A profile
-    /// that names its executor has one; the last of `auto` needs nothing installed.
+    /// Returns the specifications that a profile may use, the preferred one first. A profile that
+    /// names its executor has one; the last one of `auto` needs nothing installed.
     pub(crate) fn resolve(
         &self,
         profile: Option<&str>,
@@ -77,7 +77,7 @@ impl Config {
         self.build_specs(name, entry, call)
     }
 
-    /// Returns the specification of an executor in a mode, with the executor's own defaults.
+    /// Returns the specification for an executor in a mode, with the executor's own defaults.
     pub(crate) fn resolve_target(
         &self,
         target: &ExecutorTarget,
@@ -180,8 +180,8 @@ impl ProfileResolver<'_> {
             .or(own)
             .or_else(|| self.context.caller_cwd.map(Path::to_path_buf))
             .ok_or_else(|| ResolveError::NoDirectory(self.name.clone()))?;
-        // Agents name conversations after the directory, so its canonical form is used. Reading the
-        // directory proves that we may enter it.
+        // Use the canonical form, because agents name conversations after the directory. Reading
+        // the directory proves that we may enter it.
         let usable = fs::read_dir(&path).and_then(|_| fs::canonicalize(&path));
         usable.map_err(|source| ResolveError::BadDirectory { path, source })
     }
@@ -254,7 +254,7 @@ impl ProfileResolver<'_> {
         })
     }
 
-    /// Replaces the `~` of the path that a key names.
+    /// Expands the `~` in the path given for a key.
     fn expand(&self, key: &'static str, path: &str) -> Result<PathBuf, ResolveError> {
         expand_home(path, self.context.environment.home().as_deref())
             .ok_or_else(|| ResolveError::NoHome { profile: self.name.clone(), key })

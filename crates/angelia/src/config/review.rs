@@ -1,4 +1,5 @@
-//! Checks the reviewers of sessions: each is a profile of our own loop that has a memory to fill.
+//! Checks the reviewers of sessions: each must be a profile on the built-in loop that has a memory
+//! to write to.
 
 use angelia_core::model::MemoryUse;
 
@@ -48,7 +49,7 @@ impl Config {
             return Some(missing);
         }
         match self.profile_on(reviewer, ExecutorName::Native.as_str()) {
-            None => Some(format!("names `{reviewer}`, which has not `executor: native`")),
+            None => Some(format!("names `{reviewer}`, which does not have `executor: native`")),
             Some(other) if without_memory(other) => {
                 Some(format!("names `{reviewer}`, which needs `memory: on` for it"))
             }

@@ -1,5 +1,5 @@
 //! Reads typed settings from the tree. All problems are collected: a value that cannot be read
-//! falls back to its default, so that reading goes on. [`settings!`] declares a block once (its
+//! falls back to its default, so that reading continues. [`settings!`] declares a block once (its
 //! keys, types, defaults and descriptions), and generates the reader, the schema, the reference and
 //! the file that `config init` writes.
 
@@ -11,16 +11,16 @@ use super::{
     unsupported,
 };
 
-/// One value of the configuration.
+/// A configuration value.
 pub(crate) trait Setting: Sized {
     /// Describes the expected value, for errors and for the reference.
     fn expects() -> String;
 
-    /// Reads the value; returns `None` after reporting a problem.
+    /// Reads the value. Returns `None` after reporting a problem.
     fn read(place: &ValueCursor<'_>) -> Option<Self>;
 }
 
-/// A value, or a key of a map whose names the owner chooses, that is parsed from its text.
+/// A value parsed from its text, or a key in a map whose names the owner chooses.
 pub(crate) trait TextSetting: Sized {
     const EXPECTS: &'static str;
 
@@ -43,14 +43,14 @@ pub(crate) trait SettingsBlock: Setting + Default {
 
     fn fields() -> Vec<SettingDoc>;
 
-    /// Takes each value of `new` that differs and whose key `accept` accepts.
+    /// Copies each value of `new` that differs and whose key `accept` accepts.
     fn take_changes(&mut self, new: &Self, accept: &mut dyn FnMut(&'static str) -> bool);
 
     /// Reads the block with the given defaults instead of its own.
     fn read_over(default: Self, place: &ValueCursor<'_>) -> Option<Self>;
 }
 
-/// A key of a block, as the reference describes it.
+/// A key of a block, as described in the reference.
 #[derive(Debug)]
 pub(crate) struct SettingDoc {
     pub(crate) key: &'static str,
@@ -58,7 +58,7 @@ pub(crate) struct SettingDoc {
     pub(crate) expects: String,
 }
 
-/// A node of the tree with its path, while it is read into a type.
+/// A node of the tree with its path, while it is being read into a type.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueCursor<'a> {
     pub(crate) node: &'a Node,
@@ -74,7 +74,7 @@ impl<'a> ValueCursor<'a> {
         Self { node, path: String::new(), shape: String::new(), problems }
     }
 
-    /// Returns a cursor for a part of this block that is read as if it were a profile.
+    /// Returns a cursor for a part of this block that is read like a profile.
     pub(crate) fn as_profile<'b>(&'b self, node: &'b Node) -> ValueCursor<'b> {
         ValueCursor { node, shape: "profiles.*".to_owned(), ..self.clone() }
     }
@@ -84,7 +84,7 @@ impl<'a> ValueCursor<'a> {
         Self { node, path, shape, problems: self.problems }
     }
 
-    /// Returns a value's text, also of a number; `None` for a null.
+    /// Returns a value's text, even of a number; `None` for a null.
     pub(crate) fn text(&self) -> Option<&'a str> {
         match &self.node.value {
             NodeValue::Scalar(Scalar { kind, text }) if *kind != ScalarKind::Null => Some(text),
@@ -102,7 +102,7 @@ impl<'a> ValueCursor<'a> {
         matches!(self.node.value, NodeValue::List(_)) || self.is_untyped()
     }
 
-    /// Reports that the value does not have the form that the key expects.
+    /// Reports that the value does not have the form expected by the key.
     pub(crate) fn mismatch<T>(&self, expected: &str) -> Option<T> {
         self.report(Problem::mismatch(&self.path, expected, self.node))
     }
@@ -117,14 +117,15 @@ impl<'a> ValueCursor<'a> {
         None
     }
 
-    /// Returns the value that `read` builds, unless it reported a problem about any part of it.
+    /// Returns the value that `read` builds, unless a problem was reported about any part of it.
     fn all_or_none<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
         let before = self.problems.borrow().len();
         let value = read();
         (self.problems.borrow().len() == before).then_some(value)
     }
 
-    /// A null counts as an empty mapping, because all its keys may be commented out.
+    /// Reports a problem unless the value is a mapping. A null counts as an empty mapping, because
+    /// all its keys may be commented out.
     pub(crate) fn require_map(&self, expected: &str) -> Option<()> {
         let fits = matches!(self.node.value, NodeValue::Map(_)) || self.node.is_null();
         if fits { Some(()) } else { self.mismatch(expected) }
@@ -136,7 +137,7 @@ impl<'a> ValueCursor<'a> {
         T::read(&self.child(node, key, key)).unwrap_or(default)
     }
 
-    /// Reads an entry of a block whose keys exclude each other.
+    /// Reads an entry of a block with mutually exclusive keys.
     pub(crate) fn read_entry<T: Setting>(&self, entry: &'a NodeEntry) -> Option<T> {
         T::read(&self.child(&entry.node, &entry.key, &entry.key))
     }
@@ -300,7 +301,7 @@ impl<T: Setting> Setting for Vec<T> {
     }
 }
 
-/// Splits a list in a variable: commas separate the items, except within parentheses, where they
+/// Splits a list in a variable. Commas separate the items, except within parentheses, where they
 /// belong to a tool pattern.
 fn split_list(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;

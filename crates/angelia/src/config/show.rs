@@ -19,14 +19,14 @@ impl Config {
         text
     }
 
-    /// Returns each value on a line of its own, with its origin.
+    /// Returns each value on its own line, with its origin.
     pub(crate) fn show_origin(&self) -> String {
         let mut text = String::new();
         self.write_flat(&self.effective_tree(), &mut Vec::new(), &mut text);
         text
     }
 
-    /// Returns the report on a valid configuration.
+    /// Returns the report for a valid configuration.
     pub(crate) fn check(&self) -> String {
         let names: Vec<&str> = self.profile_names().collect();
         let mut text = format!(
@@ -88,7 +88,7 @@ impl Config {
     }
 }
 
-/// Converts a typed block to a tree, its keys in the order of their declaration.
+/// Converts a typed block to a tree, with the keys in order of declaration.
 pub(super) fn to_tree(block: &impl Serialize) -> Node {
     let text = serde_saphyr::to_string(block).unwrap_or_default();
     let name = Arc::from("settings");

@@ -12,8 +12,8 @@ use super::{
 };
 
 const HEADER: &str = "\
-# Angelia's settings. Every key is here with its default, commented out: take the `#` before a
-# key away to change it. An empty file is valid. `angelia config check` says what is wrong,
+# Angelia's settings. Every key is here with its default, commented out: remove the `#` before a
+# key to change it. An empty file is valid. `angelia config check` says what is wrong,
 # `angelia config show --origin` what is in force and why.
 # Durations are seconds, or 90s, 10m, 2h, 7d.
 ";

@@ -1,6 +1,6 @@
-//! Keys of the contract that do nothing in this version yet. A key that is accepted and ignored
-//! would break a promise silently, so each one is refused by name. To implement a key, move its row
-//! from here to the types.
+//! Keys of the contract that have no effect in this version yet. Accepting and ignoring a key would
+//! silently break a promise, so each one is refused by name. To implement a key, move its row from
+//! here to the types.
 
 use super::{node::ValueOrigin, problem::Problem};
 

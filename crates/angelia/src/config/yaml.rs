@@ -1,4 +1,4 @@
-//! Parses YAML text into a tree of nodes. The only file that knows the YAML parser.
+//! Parses YAML text into a tree of nodes. This is the only file that uses the YAML parser.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::{
     problem::Problem,
 };
 
-/// Far above any real file, far below what could exhaust memory.
+/// Far above any real file, but far below what could exhaust memory.
 const MAX_DEPTH: usize = 32;
 const MAX_NODES: usize = 20_000;
 
-/// Parses one document; an empty one is an empty map.
+/// Parses one document. An empty one is an empty map.
 pub(crate) fn parse(text: &str, file: &Arc<str>) -> Result<Node, Problem> {
     let options = serde_saphyr::options! {
         // `on` and `off` are words of our settings, not booleans.
@@ -43,7 +43,7 @@ pub(crate) fn parse(text: &str, file: &Arc<str>) -> Result<Node, Problem> {
     }
 }
 
-/// Parses the YAML of another program into plain values; an empty text is null.
+/// Parses another program's YAML into plain values. An empty text is null.
 pub(crate) fn parse_yaml(text: &str) -> Result<serde_json::Value, String> {
     let options = serde_saphyr::options! {
         emit_comments: false,
@@ -94,7 +94,7 @@ impl YamlSource<'_> {
     fn entry(&self, key: Spanned<String>, value: Spanned<RawNode>) -> NodeEntry {
         let origin = self.origin(key.referenced);
         let mut node = self.node(value);
-        // A reader looks for the key's line, even if its value begins on the next line.
+        // A reader looks for the key's line, even if the value begins on the next line.
         node.origin = origin.clone();
         NodeEntry { key: key.value, origin, node }
     }
@@ -125,7 +125,7 @@ impl YamlSource<'_> {
                     .to_owned()
             }
             _ if self.is_indented_by_tab(line) => {
-                "is indented with a tab; YAML wants spaces".to_owned()
+                "is indented with a tab; YAML requires spaces".to_owned()
             }
             other => {
                 let message = UserMessageFormatter.format_message(other);
@@ -143,7 +143,7 @@ impl YamlSource<'_> {
     }
 }
 
-/// A value as the parser reports it. The text of booleans and numbers is taken from the source, so
+/// A value as reported by the parser. The text of booleans and numbers is taken from the source, so
 /// that it stays as written.
 enum RawNode {
     Null,

@@ -1,13 +1,13 @@
-//! Adds and removes API keys and other entries in `config.yaml`, the file that its owner keeps, and finds its blocks:
-//! comments, order and everything else stay as they are. A file that cannot be edited this way is
+//! Adds and removes API keys and other entries in `config.yaml`, which belongs to its owner, and finds its
+//! blocks. Comments, order and everything else stay unchanged. A file that cannot be edited this way is
 //! refused with a message.
 
-/// The file is written in a style that cannot be edited line by line.
+/// The file's style does not allow editing line by line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not written as a block of lines, so it cannot be edited by a program")]
 pub(crate) struct YamlEditError(pub(crate) &'static str);
 
-/// Returns the text with another key; `item` has its lines, without indentation.
+/// Returns the text with another key. `item` contains the key's lines, without indentation.
 pub(crate) fn add_key(text: &str, item: &[String]) -> Result<String, YamlEditError> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let Some(http) = find_top_level(&lines, "http") else {
@@ -34,7 +34,7 @@ pub(crate) fn add_key(text: &str, item: &[String]) -> Result<String, YamlEditErr
     Ok(insert(lines, at, indent, item))
 }
 
-/// Returns the text without the key of this name; `None` if there is no such key.
+/// Returns the text without the key of this name, or `None` if there is no such key.
 pub(crate) fn remove_key(text: &str, name: &str) -> Result<Option<String>, YamlEditError> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let Some(http) = find_top_level(&lines, "http") else {
@@ -69,7 +69,7 @@ pub(crate) fn remove_key(text: &str, name: &str) -> Result<Option<String>, YamlE
     Ok(Some(join_lines(&lines)))
 }
 
-/// Returns the text with another entry of a block at the top; `lines` are its settings, without
+/// Returns the text with another entry in a top-level block. `settings` are the entry's lines, without
 /// indentation.
 pub(crate) fn add_entry(
     text: &str,
@@ -95,7 +95,7 @@ pub(crate) fn add_entry(
     Ok(join_lines(&lines))
 }
 
-/// Returns the text without an entry of a block at the top; `None` if there is no such entry.
+/// Returns the text without an entry of a top-level block, or `None` if there is no such entry.
 pub(crate) fn remove_entry(
     text: &str,
     block: &'static str,
@@ -108,7 +108,7 @@ pub(crate) fn remove_entry(
     }
     let Some(entry) = block_lines(&lines, place).find(&lines, key) else { return Ok(None) };
     let below = block_lines(&lines, entry);
-    // Comments and empty lines behind its last setting belong to what follows.
+    // Comments and empty lines after its last setting belong to what follows.
     let last = (below.start..below.end).rev().find(|at| !is_blank_or_comment(&lines[*at]));
     lines.drain(entry..=last.unwrap_or(entry));
     if block_lines(&lines, place).indent.is_none() {
@@ -117,17 +117,17 @@ pub(crate) fn remove_entry(
     Ok(Some(join_lines(&lines)))
 }
 
-/// A block of the file: the value of a key at the top, on lines of its own.
+/// A block of the file: the value of a top-level key, on its own lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct YamlBlock {
-    /// The position of the line after the key, in bytes.
+    /// The byte position of the line after the key.
     pub(crate) first_line: usize,
     /// The indentation of its keys.
     pub(crate) indent: usize,
 }
 
 impl YamlBlock {
-    /// Finds a block; `None` if the file has no such key.
+    /// Finds a block. Returns `None` if the file has no such key.
     pub(crate) fn find(text: &str, key: &'static str) -> Result<Option<Self>, YamlEditError> {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         let Some(place) = find_top_level(&lines, key) else { return Ok(None) };
@@ -177,8 +177,8 @@ fn is_key(line: &str, key: &str) -> bool {
     line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'))
 }
 
-/// Returns whether a key's value is a block on the following lines; `false` if the value is empty,
-/// in any spelling of YAML.
+/// Returns whether a key's value is a block on the following lines; `false` if the value is empty in any YAML
+/// spelling.
 fn opens_block(line: &str, key: &'static str) -> Result<bool, YamlEditError> {
     let value = line.split_once(':').map_or("", |(_, value)| value);
     let value = match value.split_once(" #") {

@@ -1,5 +1,5 @@
-//! The messages of `angelia serve` for a person at the start: its addresses, and the agents that
-//! are ready.
+//! The startup messages of `angelia serve` for a person: its addresses, and the agents that are
+//! ready.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -35,7 +35,7 @@ pub(super) fn print_places(app: &App, address: SocketAddr, is_detached: bool) {
     ));
 }
 
-/// Starts agents in advance for profiles that have a `cwd`; for the others the pool learns from
+/// Starts agents in advance for profiles that have a `cwd`; for the others, the pool learns from
 /// their use. Then prints which agents are ready, and what to do next.
 pub(super) fn spawn_warm_up(app: &Arc<App>, local: &LocalEngine, is_detached: bool) {
     let app = Arc::clone(app);
@@ -65,7 +65,7 @@ async fn warm_up(
 ) -> String {
     let wanted =
         ProfileRequest { profile: Some(profile.name.clone()), ..ProfileRequest::default() };
-    // Without a working directory nothing can be started in advance.
+    // Without a working directory, nothing can be started in advance.
     let elsewhere = ProfileRequest { caller_cwd: Some(app.home.work_dir()), ..wanted.clone() };
     let (spec, is_warm) = match profiles.resolve(wanted).await {
         Ok(spec) => (Ok(spec), true),
@@ -76,7 +76,7 @@ async fn warm_up(
         Err(failure) => return format!("✗ {}: {}", profile.name, failure.message),
     };
     if spec.executor != profile.executor {
-        // The executor that `auto` resolved to; without agents on this machine, the demo.
+        // The executor that `auto` resolved to, or the demo if there are no agents on this machine.
         tracing::info!(target: FILE_ONLY, "profile `{}` uses `{}`", spec.profile, spec.executor);
     }
     let Some(executor) = executors.iter().find(|one| one.name() == &*spec.executor) else {

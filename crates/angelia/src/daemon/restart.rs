@@ -1,4 +1,4 @@
-//! A restart of the daemon: waits for its turns, then replaces the program of this process
+//! Restarts the daemon: waits for its turns, then replaces the program in this process
 //! (`docs/design/0022-the-daemons-life.md`).
 
 use std::{
@@ -24,20 +24,20 @@ use tokio::{
 use super::ShutdownSignals;
 use crate::{assemble::App, cli::error::CommandError};
 
-/// Set if stdin is the listener of the process before us.
+/// Set if stdin is the listener of the previous program in this process.
 const LISTENER_VARIABLE: &str = "ANGELIA_INHERITS_LISTENER";
 
-/// The interval at which a restart checks the turns it waits for.
+/// Interval at which a restart checks the turns that it waits for.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The way in which a daemon ends.
+/// How a daemon ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServeEnd {
     Stop,
     Restart,
 }
 
-/// Serves until a signal or a restart. Running turns have had the time to end by then.
+/// Serves until a signal or a restart. By then, running turns have had time to end.
 pub(super) async fn wait_for_end(
     engine: &Engine,
     drain: &(impl Fn() -> Duration + Sync),
@@ -60,10 +60,10 @@ pub(super) async fn wait_for_end(
             return ServeEnd::Restart;
         }
         engine.end_drain();
-        tracing::info!("the restart was taken back");
+        tracing::info!("the restart was cancelled");
     }
     tracing::info!("shutting down");
-    // Running turns may end, and new ones are refused with a reason; a second signal ends the wait.
+    // Let running turns end and refuse new ones with a reason. A second signal ends the wait.
     tokio::select! {
         () = engine.drain(drain()) => {}
         () = signals.wait() => {}
@@ -98,16 +98,16 @@ async fn wait_for_turns(engine: &Engine, drain: Duration, request: &RestartReque
 #[derive(Debug, Default)]
 struct WaitedTurns {
     running: Vec<TurnRecord>,
-    /// These turns wait for a person or a caller's tool.
+    /// Turns that wait for a person or a caller's tool.
     waiting: Vec<TurnRecord>,
     queued: usize,
-    /// The start of each running turn's time. A turn that goes on after a decision gets its full
+    /// When each running turn's time started. A turn that continues after a decision gets its full
     /// time again.
     since: HashMap<TurnId, Instant>,
 }
 
 impl WaitedTurns {
-    /// Updates the turns to the present ones. Returns whether they have changed.
+    /// Replaces the turns with the current ones. Returns whether they changed.
     fn update(&mut self, open: Vec<TurnRecord>, now: Instant) -> bool {
         let before = (self.ids(), self.queued);
         (self.running, self.waiting) = (Vec::new(), Vec::new());
@@ -148,16 +148,16 @@ impl WaitedTurns {
     }
 }
 
-/// The data that the next program of this process needs.
+/// What the next program in this process needs.
 pub(super) struct Successor {
     program: PathBuf,
-    /// Kept open, so that connections wait for the next program and are not refused.
+    /// Kept open, so that connections wait for the next program rather than being refused.
     listener: OwnedFd,
 }
 
 impl Successor {
-    /// Prepares for a restart. Called at the start, because after an upgrade this program's path is
-    /// gone.
+    /// Prepares for a restart. Called at startup, because this program's path is gone after an
+    /// upgrade.
     pub(super) fn prepare(app: &App, listener: &TcpListener) -> Result<Self, CommandError> {
         let program = crate::program::invoked_program(&app.environment)?;
         let listener = listener.as_fd().try_clone_to_owned().map_err(CommandError::internal)?;
@@ -176,12 +176,12 @@ impl Successor {
     }
 }
 
-/// Returns the listener that the program before us has left, unless the configuration now names
+/// Returns the listener that the previous program left behind, unless the configuration now names
 /// another address.
 pub(super) fn inherited_listener(app: &App) -> Option<TcpListener> {
     app.environment.non_empty(LISTENER_VARIABLE)?;
     let listener = std::io::stdin().as_fd().try_clone_to_owned().ok()?;
-    // No child of ours may inherit it.
+    // None of our children may inherit it.
     let nothing = File::open("/dev/null").ok()?;
     rustix::stdio::dup2_stdin(&nothing).ok()?;
     let listener = std::net::TcpListener::from(listener);

@@ -1,5 +1,5 @@
-//! The session of an agent that delegates: its depth in the chain of delegations, and the rest of
-//! its budgets. All of it is read from the store.
+//! The session of a delegating agent: its depth in the chain of delegations, and what is left of
+//! its budgets. Everything is read from the store.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use angelia_frontends::mcp::{ToolCallError, lineage};
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-/// Limits how many events of the calling turn are read at once.
+/// Number of events of the calling turn that are read at once.
 const EVENTS_PER_PAGE: usize = 256;
 
-/// The session of an agent that delegates, and the rest of its budgets.
+/// The session of a delegating agent, and what is left of its budgets.
 #[derive(Clone, Debug)]
 pub(crate) struct DelegatingSession {
     pub(crate) session: SessionRecord,
-    /// A person can answer the approvals of its turn.
+    /// Whether a person can decide the approvals of its turn.
     pub(crate) can_ask: bool,
-    /// The account that pays for its turn, and so for the work that it hands on.
+    /// The account that pays for its turn, and thus for the work that it delegates.
     pub(crate) account: Arc<str>,
     pub(crate) depth: usize,
     pub(crate) remaining_cost_usd: Option<f64>,
@@ -45,7 +45,7 @@ impl DelegatingSession {
         Ok(caller)
     }
 
-    /// Returns the deadline of the calling turn, with all its automatic resumes.
+    /// Returns the deadline of the calling turn, including all its automatic resumes.
     fn turn_deadline(&self, turn: &TurnRecord) -> Result<Option<Instant>, ToolCallError> {
         let budgets = &self.session.spec.budgets;
         let Some(time) = budgets.time else {
@@ -60,8 +60,8 @@ impl DelegatingSession {
         }
     }
 
-    /// Returns the amount that the calling turn may still cost: its limit less its own cost and the
-    /// cost of the turns it has delegated.
+    /// Returns how much the calling turn may still cost: its limit minus its own cost and the cost
+    /// of the turns that it has delegated.
     async fn remaining_cost(
         &self,
         store: &dyn Store,

@@ -1,5 +1,5 @@
-//! Hands work of our own loop to other profiles, in the process of its engine: the same rules, without a
-//! server in between.
+//! Delegates work of the built-in loop to other profiles within the engine's process: the same rules, without
+//! a server in between.
 
 use std::{
     collections::HashMap,
@@ -25,14 +25,14 @@ pub(crate) struct EngineDelegation {
     app: Arc<App>,
     store: Arc<dyn Store>,
     turns: Arc<dyn TurnService>,
-    /// This process is the daemon, in which the owner sees pending approvals of all turns.
+    /// Whether this process is the daemon, in which the owner sees the pending approvals of all turns.
     is_daemon: bool,
-    /// The slots of the sessions that hand work on now.
+    /// The slots of the sessions that are currently delegating work.
     slots: Mutex<HashMap<SessionId, Arc<Semaphore>>>,
 }
 
 impl EngineDelegation {
-    /// Hands work to the engine of this process.
+    /// Delegates work to the engine of this process.
     pub(crate) fn start(
         (app, engine, store): (&Arc<App>, &Engine, &Arc<dyn Store>),
         profiles: &Arc<ConfiguredProfiles>,
@@ -51,7 +51,7 @@ impl EngineDelegation {
 
     fn slots_of(&self, session: SessionId) -> Arc<Semaphore> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever uses a semaphore has a reference beside the map's.
+        // Every user of a semaphore has a reference besides the map's.
         slots.retain(|_, semaphore| Arc::strong_count(semaphore) > 1);
         let all = || Arc::new(Semaphore::new(MAX_CONCURRENT_TURNS as usize));
         Arc::clone(slots.entry(session).or_insert_with(all))

@@ -1,5 +1,5 @@
 //! Follows a delegated turn to its end: reports progress, interrupts the turn on a cancellation or
-//! a deadline, and turns its outcome into the tool's answer.
+//! a deadline, and converts its outcome to the tool's answer.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::run::RunningTurn;
 
-/// The interval at which the client learns that the turn still runs.
+/// Interval at which the client learns that the turn is still running.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
-/// The time that an interrupted turn has to end, and then a killed one.
+/// How long an interrupted turn may take to end, and then a killed one.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(20);
 const KILL_GRACE: Duration = Duration::from_secs(5);
 
-/// The reason why this process interrupted a turn.
+/// Why this process interrupted a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InterruptReason {
     Cancelled,
     DeadlineExceeded,
 }
 
-/// Follows a turn to its end. The second value is set if this process interrupted it.
+/// Follows a turn to its end. The second value is set if this process interrupted the turn.
 pub(super) async fn follow(
     mut turn: RunningTurn,
     until: Option<Instant>,

@@ -1,5 +1,5 @@
-//! Runs a turn on another profile: checks whether the caller may delegate to it, and starts it in
-//! the daemon or in this process.
+//! Runs a turn with another profile: checks whether the caller may delegate to it, and starts the turn in the
+//! daemon or in this process.
 
 use std::sync::Arc;
 
@@ -25,32 +25,32 @@ use crate::{
     cli::{error::CommandError, run::RunningTurn},
 };
 
-/// How many turns one client or session may have delegated at once; further ones wait.
+/// Maximum number of turns that one client or session may have delegated at once. Further ones wait.
 pub(crate) const MAX_CONCURRENT_TURNS: u32 = 4;
 
-/// The caller that hands work on.
+/// The caller that delegates work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Delegator<'a> {
     Session(SessionId),
-    /// A client of the owner, which may do what this profile may.
+    /// One of the owner's clients, which may do what this profile may.
     Owner {
         profile: &'a str,
     },
 }
 
-/// Hands work on for one caller.
+/// Delegates work for one caller.
 pub(crate) struct DelegationDesk<'a> {
     pub(crate) app: &'a App,
     pub(crate) store: &'a dyn Store,
-    /// [`MAX_CONCURRENT_TURNS`] of the caller.
+    /// The caller's [`MAX_CONCURRENT_TURNS`] slots.
     pub(crate) slots: &'a Semaphore,
     pub(crate) caller: Delegator<'a>,
-    /// The owner sees the approvals of the turn, and can decide them.
+    /// Whether the owner sees the approvals of the turn and can decide them.
     pub(crate) can_ask: bool,
 }
 
 impl DelegationDesk<'_> {
-    /// Runs the work to its end. `turns`: where the turn runs.
+    /// Runs the work to its end. `turns` resolves to the service that runs the turn.
     pub(crate) async fn hand_on(
         &self,
         work: DelegatedWork,
@@ -68,8 +68,8 @@ impl DelegationDesk<'_> {
             }
         };
         let mut order = Delegation::check(self, work, caller).await?;
-        // Callers with a cost limit share the rest of it, so their turns run one after the other: each
-        // takes all slots.
+        // The delegated turns of a caller with a cost limit share what is left of it, so they run one after
+        // the other: each takes all slots.
         let places = match &order.caller {
             Some(caller) if caller.remaining_cost_usd.is_some() => MAX_CONCURRENT_TURNS,
             _ => 1,
@@ -79,7 +79,7 @@ impl DelegationDesk<'_> {
             () = stop.cancelled() => return Err(ToolCallError::new("given up before it began")),
         };
         let _permit = waited.map_err(|_| ToolCallError::new("angelia is ending"))?;
-        // Turns that ran while this one waited have spent part of the limit, so it is read again.
+        // Turns that ran while this one waited have spent part of the limit, so read it again.
         if let Some(caller) = &mut order.caller
             && caller.remaining_cost_usd.is_some()
         {
@@ -146,7 +146,7 @@ impl Delegation {
         };
         let caller = self.caller.as_ref();
         let body = TurnBody {
-            // In a daemon the owner sees pending approvals, and decides them.
+            // In a daemon, the owner sees pending approvals and decides them.
             can_ask: Some(can_ask && caller.is_none_or(|caller| caller.can_ask)),
             can_park: Some(false),
             delegated_by: caller.map(|caller| caller.session.id.to_string()),
@@ -177,7 +177,7 @@ impl Delegation {
     }
 }
 
-/// Returns an earlier session of the same profile; for an agent, only one that it started itself.
+/// Returns an earlier session of the same profile. For an agent, it must have started the session itself.
 async fn find_session(
     store: &dyn Store,
     id: &str,
@@ -185,7 +185,7 @@ async fn find_session(
     caller: Option<&DelegatingSession>,
 ) -> Result<SessionId, ToolCallError> {
     let unknown = || {
-        ToolCallError::new(format!("there is no session `{id}` to go on with"))
+        ToolCallError::new(format!("there is no session `{id}` to continue"))
             .with_hint("leave `session` out to begin one")
     };
     let id: SessionId = id.parse().map_err(|_| unknown())?;
@@ -199,7 +199,7 @@ async fn find_session(
     }
     if &*session.spec.profile != profile {
         let has = &session.spec.profile;
-        return Err(ToolCallError::new(format!("the session is of profile `{has}`")));
+        return Err(ToolCallError::new(format!("the session belongs to profile `{has}`")));
     }
     Ok(id)
 }

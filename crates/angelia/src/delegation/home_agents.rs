@@ -1,5 +1,5 @@
-//! The agents of this home, for the daemon: their sessions, and the profiles to which those may
-//! hand work.
+//! The agents of this home, for the daemon: their sessions, and the profiles to which these may
+//! delegate work.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -60,7 +60,7 @@ impl AgentProcesses for HomeAgents {
     }
 }
 
-/// Decides by the configuration and the record of this home.
+/// Decides based on the configuration and the record of this home.
 pub(crate) struct HomeDelegation {
     app: Arc<App>,
     store: Arc<dyn Store>,

@@ -1,13 +1,13 @@
-//! Delegation: an agent hands work to another profile.
+//! Delegation: an agent passes work to another profile.
 //!
 //! - [`Privileges`]: the rights of a profile, and whether they exceed those of another profile.
 //! - [`OwnMcpServer`]: our own MCP server, added to the agents that can use it.
-//! - [`policy`]: decides which work a session may hand on; [`HomeAgents`], [`HomeDelegation`]: the
-//!   same for the daemon, which identifies agents that call it.
-//! - [`DelegationDesk`]: runs a turn on another profile; `follow`: follows it to its end;
-//!   [`EngineDelegation`]: the same for our own loop, in the process of its engine.
+//! - [`policy`]: decides which work a session may delegate; [`HomeAgents`], [`HomeDelegation`]: the
+//!   same for the daemon, which identifies the agents that call it.
+//! - [`DelegationDesk`]: runs a turn with another profile; `follow`: follows it to its end;
+//!   [`EngineDelegation`]: the same for the built-in loop, in the process of its engine.
 //! - [`ProcessOrigin`]: the agent that started this process; [`DelegatingSession`]: the session
-//!   that delegates, and the rest of its budgets.
+//!   that delegates, and what is left of its budgets.
 
 mod caller;
 mod engine_delegation;

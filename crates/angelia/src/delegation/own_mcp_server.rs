@@ -1,5 +1,5 @@
-//! Our own MCP server, added to agents that may delegate or that are reached over the bus. The
-//! added server depends on the profile alone, because it is part of the launch fingerprint.
+//! Our own MCP server, added to agents that may delegate or that are reached over the bus. Which
+//! server is added depends only on the profile, because it is part of the launch fingerprint.
 
 use std::{
     collections::BTreeMap,
@@ -16,10 +16,10 @@ use serde_json::{json, value::to_raw_value};
 
 use crate::{assemble::App, hosting::ENDPOINT_VARIABLE, profiles::ConfiguredProfiles};
 
-/// Variables of our environment that the server needs to find the same bus.
+/// Variables in our environment that the server needs to find the same bus.
 const PASSED_VARIABLES: [&str; 2] = ["HERMES_BUS_ROOT", "HERMES_HOME"];
 
-/// The command and the environment that our own MCP server is started with.
+/// The command and the environment with which our own MCP server is started.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnMcpServer {
     program: PathBuf,
@@ -28,7 +28,7 @@ pub(crate) struct OwnMcpServer {
 }
 
 impl OwnMcpServer {
-    /// Returns `None` if the path of our own program or of the home is not known.
+    /// Returns `None` if the path of our own program or of the home is unknown.
     pub(crate) fn new(app: &App) -> Option<Self> {
         let mut variables = BTreeMap::new();
         let home = app.home.dir().to_str()?.to_owned();
@@ -45,8 +45,8 @@ impl OwnMcpServer {
         })
     }
 
-    /// Removes the server that [`Self::add_to`] has added. A server that the owner has configured
-    /// under the same name stays.
+    /// Removes the server that [`Self::add_to`] added. Keeps a server that the owner has configured
+    /// under the same name.
     fn remove_from(spec: &mut SessionSpec) {
         let own = |pattern: &ToolPattern| pattern.to_string() == OWN_TOOLS_PATTERN;
         if spec.permissions.allowed.iter().any(own) {
@@ -55,7 +55,7 @@ impl OwnMcpServer {
         }
     }
 
-    /// Adds the server to an agent, unless the owner has configured one under the same name.
+    /// Adds the server to an agent, unless the owner has configured a server with the same name.
     pub(crate) fn add_to(&self, spec: &mut SessionSpec, endpoint: Option<&EndpointName>) {
         if spec.mode == Mode::Model || spec.mcp_servers.contains_key(SERVER_NAME) {
             return;
@@ -82,7 +82,8 @@ impl OwnMcpServer {
     }
 }
 
-/// The profiles for messages of the bus: their agents get our MCP server, to answer on the bus.
+/// The profiles for bus messages: their agents get our MCP server, so that they can answer on the
+/// bus.
 pub(crate) struct BusProfiles {
     profiles: Arc<ConfiguredProfiles>,
     own_server: Option<OwnMcpServer>,
@@ -108,7 +109,7 @@ impl Profiles for BusProfiles {
             let endpoint = self.endpoint.lock();
             let endpoint = endpoint.unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(offer) = &self.own_server {
-                // Added again, because the inner profiles added the server without the name.
+                // Add the server again, because the inner profiles added it without the name.
                 OwnMcpServer::remove_from(&mut spec);
                 offer.add_to(&mut spec, endpoint.as_ref());
             }

@@ -1,5 +1,5 @@
-//! Decides which work a session may hand on: to the profiles in its `delegate_to`, and never to one
-//! that may do more than the session itself.
+//! Decides which work a session may delegate: to the profiles in its `delegate_to`, and never to a
+//! profile that may do more than the session itself.
 
 use angelia_core::model::SessionSpec;
 use angelia_frontends::mcp::{ToolCallError, lineage};
@@ -7,8 +7,8 @@ use angelia_frontends::mcp::{ToolCallError, lineage};
 use super::{DelegatingSession, Privileges};
 use crate::{assemble::App, config::ResolveContext};
 
-/// Checks that a session may hand work to a profile at all. The configuration was checked when it
-/// was loaded, but the session may have started under another one, in another folder.
+/// Checks that a session may delegate work to a profile at all. The configuration was checked when
+/// it was loaded, but the session may have started under a different one, in another folder.
 pub(crate) fn check_profile(
     app: &App,
     caller: &DelegatingSession,
@@ -21,7 +21,7 @@ pub(crate) fn check_profile(
     check_listed(target, &spec.profile, &allowed)?;
     if caller.depth >= lineage::MAX_DELEGATION_DEPTH {
         let what =
-            format!("this work has been handed on {} times already, and no further", caller.depth);
+            format!("this work has been handed on {} times, which is the limit", caller.depth);
         return Err(ToolCallError::new(what).with_hint("do it yourself"));
     }
     let call = ResolveContext {
@@ -40,7 +40,7 @@ pub(crate) fn check_profile(
     Ok(())
 }
 
-/// Checks that a session may hand work to one with this specification, and to its fallbacks.
+/// Checks that a session may delegate work to one with this specification, and to its fallbacks.
 pub(crate) fn check_spec(
     caller: &DelegatingSession,
     spec: &SessionSpec,
@@ -64,7 +64,7 @@ pub(crate) fn check_listed(
     let what = format!("profile `{profile}` may not hand work to `{wanted}`");
     Err(ToolCallError::new(what).with_hint(match allowed {
         [] => "it may hand work to nobody (delegate_to is empty)".to_owned(),
-        some => format!("it may to: {}", some.join(", ")),
+        some => format!("it may use: {}", some.join(", ")),
     }))
 }
 

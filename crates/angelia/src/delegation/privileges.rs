@@ -1,20 +1,20 @@
 //! Compares the rights of two profiles: work is never delegated to a profile that may do more than
-//! the one that delegates. An unclear comparison counts as more.
+//! the delegating one. If the comparison is unclear, the rights count as more.
 
 use std::path::{Path, PathBuf};
 
 use angelia_core::model::{Mode, PermissionLevel, Permissions, SessionSpec, ToolPattern, ToolSet};
 use angelia_frontends::mcp::OWN_TOOLS_PATTERN;
 
-/// The rights of the agents of a profile, and the folders to which they apply.
+/// The rights of a profile's agents, and the folders to which they apply.
 #[derive(Clone, Debug)]
 pub(crate) struct Privileges {
     pub(crate) mode: Mode,
     pub(crate) permissions: Permissions,
     pub(crate) tools: ToolSet,
-    /// Settings of the project in the folder are honoured.
+    /// Whether the settings of the project in the folder are honoured.
     pub(crate) trust: bool,
-    /// `None`: the folder that it is called from.
+    /// `None` for the folder from which the agent is called.
     pub(crate) cwd: Option<PathBuf>,
 }
 
@@ -29,7 +29,7 @@ impl Privileges {
         }
     }
 
-    /// Describes for people in what these rights exceed the others; `None` if they do not.
+    /// Describes for people how these rights exceed the others. Returns `None` if they do not.
     pub(crate) fn excess_over(&self, other: &Self) -> Option<String> {
         if self.mode == Mode::Model {
             // Model mode can neither read nor change anything on this machine.
@@ -75,7 +75,7 @@ const fn rank(level: PermissionLevel) -> u8 {
     }
 }
 
-/// Returns a pattern that needs no approval with `ours` and does with `theirs`.
+/// Returns a pattern that needs no approval under `ours` but does under `theirs`.
 fn find_extra_allowed<'a>(ours: &'a Permissions, theirs: &Permissions) -> Option<&'a ToolPattern> {
     if theirs.level == PermissionLevel::Unattended {
         return None;
@@ -86,7 +86,7 @@ fn find_extra_allowed<'a>(ours: &'a Permissions, theirs: &Permissions) -> Option
     })
 }
 
-/// Returns a pattern that `theirs` refuses and `ours` does not.
+/// Returns a pattern that `theirs` refuses but `ours` does not.
 fn find_missing_disallowed<'a>(
     ours: &Permissions,
     theirs: &'a Permissions,

@@ -1,6 +1,7 @@
-//! Finds out whether the owner or an agent started this process. An agent's process carries a mark
-//! in its environment, and so do the processes that it starts; a binding file names the session of
-//! the mark. Without a mark on this process or its ancestors, the owner started it.
+//! Determines whether the owner or an agent started this process. An agent's process carries a mark
+//! in its environment, as do the processes that it starts; a binding file names the session that
+//! belongs to the mark. If neither this process nor its ancestors have a mark, the owner started
+//! it.
 
 use angelia_core::model::SessionId;
 use angelia_executors::process::{ProcessMark, session_binding};
@@ -8,18 +9,18 @@ use angelia_frontends::{mcp::ToolCallError, socket::LocalCaller};
 
 use crate::assemble::App;
 
-/// The owner or the agent that started this process.
+/// Who started this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProcessOrigin {
     Owner,
     Agent(ProcessMark),
-    /// An agent that cannot be identified: it may not act for any session.
+    /// An agent that cannot be identified, so it may not act for any session.
     UnknownAgent,
 }
 
 impl ProcessOrigin {
-    /// Looks for marks on this process and its ancestors: an agent may remove the mark from the
-    /// environment of a process it starts, but its own process still carries it.
+    /// Looks for marks on this process and its ancestors. An agent may remove the mark from the
+    /// environment of a process that it starts, but its own process still carries it.
     pub(crate) fn detect(app: &App) -> Self {
         match LocalCaller::this_process(app.environment.own_mark()) {
             LocalCaller::Owner => Self::Owner,
@@ -35,7 +36,7 @@ impl ProcessOrigin {
         mark.home.as_str() == app.home.id()
     }
 
-    /// Returns the session that the agent works for now, or `None` for the owner.
+    /// Returns the session that the agent currently works for, or `None` for the owner.
     pub(crate) fn session(&self, app: &App) -> Result<Option<SessionId>, ToolCallError> {
         let unclear = || {
             ToolCallError::new("cannot tell which session is asking")

@@ -1,6 +1,6 @@
 //! Sends a span for each turn to an OpenTelemetry collector, as OTLP over HTTP. Built only with the
-//! cargo feature `otel`, and active only where the standard variables ask for it. A span describes
-//! the course of a turn, and never contains its text.
+//! cargo feature `otel`, and active only if the standard variables ask for it. A span describes the
+//! course of a turn, but never contains its text.
 
 use std::{fmt, pin::Pin, sync::OnceLock, time::Duration};
 
@@ -20,13 +20,13 @@ const SERVICE_NAME: &str = "angelia";
 /// The variables that name a collector.
 const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
 
-/// The time limit of one request to the collector, and of the last one when the process ends.
+/// Time limit for one request to the collector, and for the last one when the process exits.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
-/// Returns the layer that turns the engine's spans into OpenTelemetry's, if this process is asked to
+/// Returns the layer that converts the engine's spans to OpenTelemetry's, if this process should
 /// send them.
 pub(super) fn layer<S>(environment: &Environment) -> Option<impl Layer<S> + use<S>>
 where
@@ -46,7 +46,7 @@ where
     let _first = PROVIDER.set(provider);
     let layer = tracing_opentelemetry::layer()
         .with_tracer(tracer)
-        // The position of the span in our code tells nothing about a turn.
+        // The span's location in our code says nothing about a turn.
         .with_location(false)
         .with_threads(false)
         .with_target(false)
@@ -55,7 +55,7 @@ where
     Some(layer.with_filter(filter_fn(|span| span.target() == TURN_SPAN_TARGET)))
 }
 
-/// Sends the spans that are still waiting. None is made afterwards.
+/// Sends the spans that are still waiting. No spans may be created afterwards.
 pub(super) fn flush() {
     if let Some(provider) = PROVIDER.get()
         && let Err(error) = provider.shutdown_with_timeout(FLUSH_TIMEOUT)
@@ -64,8 +64,8 @@ pub(super) fn flush() {
     }
 }
 
-/// Traces are sent if a collector is named or the exporter is chosen; unlike other programs, not to
-/// a default address.
+/// Returns whether to send traces: only if a collector is named or the exporter is chosen. Unlike
+/// other programs, this one does not send to a default address.
 fn is_wanted(environment: &Environment) -> bool {
     let value = |name| environment.non_empty(name).and_then(|value| value.to_str());
     if value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -84,8 +84,8 @@ fn build_provider() -> Result<SdkTracerProvider, Box<dyn std::error::Error>> {
     Ok(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build())
 }
 
-/// The attributes that all spans share: the name of the service, unless a variable gives another,
-/// and our version.
+/// Returns the attributes shared by all spans: the service name, unless a variable sets another
+/// one, and our version.
 fn resource() -> Resource {
     let resource = Resource::builder().build();
     let named = resource.get(&"service.name".into()).map(|name| name.to_string());
@@ -95,7 +95,8 @@ fn resource() -> Resource {
     if is_named { builder.build() } else { builder.with_service_name(SERVICE_NAME).build() }
 }
 
-/// Sends requests with the HTTP client that webhooks use too, so the program has one TLS library.
+/// Sends requests with the HTTP client that webhooks also use, so that the program has only one TLS
+/// library.
 struct Transport {
     client: reqwest::Client,
     runtime: Runtime,
@@ -103,11 +104,12 @@ struct Transport {
 
 impl Transport {
     fn new() -> Result<Self, Box<dyn std::error::Error>> {
-        // An error means that this process has installed a provider already, which is as good.
+        // An error means that this process has already installed a provider, which serves as well.
         let _chosen = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
             .timeout(REQUEST_TIMEOUT)
-            // The runtime works only during a request, so it would not see a connection close.
+            // The runtime works only during a request, so it would not notice that a connection was
+            // closed.
             .pool_max_idle_per_host(0)
             .build()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -125,8 +127,8 @@ impl Transport {
 }
 
 impl HttpClient for Transport {
-    /// The exporter has a thread of its own, which waits here; so a runtime that is busy or stopping
-    /// does not delay it.
+    /// Sends a request. The exporter waits here on its own thread, so a runtime that is busy or
+    /// stopping does not delay it.
     fn send_bytes<'life, 'sent>(
         &'life self,
         request: Request<Bytes>,

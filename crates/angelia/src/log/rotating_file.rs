@@ -1,4 +1,4 @@
-//! A log file of limited size: `NAME`, and older ones as `NAME.1`, `NAME.2` …
+//! A log file of limited size: `NAME`, and older files as `NAME.1`, `NAME.2` …
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,7 +14,7 @@ pub(super) struct RotatingFile {
     size: u64,
     max_size: u64,
     keep: u32,
-    /// Stderr follows the file: a panic is written to stderr.
+    /// Whether stderr follows the file, because panics are written to stderr.
     is_stderr: bool,
 }
 
@@ -28,7 +28,8 @@ impl RotatingFile {
     pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let length = bytes.len() as u64;
         if self.size > 0 && self.size + length > self.max_size && self.rotate().is_err() {
-            // A log that is too large is better than none. It is tried again after as much again.
+            // A log that is too large is better than none. Rotation is retried after another
+            // `max_size` bytes.
             self.size = 0;
         }
         self.file.write_all(bytes)?;
@@ -36,7 +37,7 @@ impl RotatingFile {
         Ok(())
     }
 
-    /// Puts the file aside and begins a new one.
+    /// Sets the file aside and starts a new one.
     fn rotate(&mut self) -> io::Result<()> {
         if self.keep == 0 {
             fs::remove_file(&self.path)?;
@@ -58,7 +59,7 @@ impl RotatingFile {
     }
 }
 
-/// Returns the path of the file that was put aside `number` rotations ago.
+/// Returns the path of the file that was set aside `number` rotations ago.
 pub(crate) fn numbered(path: &Path, number: u32) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number}"));
@@ -89,7 +90,7 @@ mod tests {
         assert_eq!(read(&numbered(&path, 1)), "four 6789\n");
         assert_eq!(read(&numbered(&path, 2)), "two\nthree\n");
         assert!(!numbered(&path, 3).exists());
-        // The next process goes on where this one stopped.
+        // The next process continues where this one stopped.
         let mut log = RotatingFile::open(&path, 10, 2, false).unwrap();
         log.append(b"six 567\n").unwrap();
         assert_eq!((read(&path), read(&numbered(&path, 1))), ("six 567\n".into(), "five\n".into()));

@@ -36,7 +36,7 @@ impl ConfiguredProfiles {
         }))
     }
 
-    /// Whether agents of this specification have a memory that a review can fill.
+    /// Returns whether agents with this specification have a memory that a review can write to.
     fn keeps_memory(&self, spec: &SessionSpec) -> bool {
         let executor = self.executors.iter().find(|one| one.name() == &*spec.executor);
         executor.is_some_and(|executor| executor.capabilities().memory)

@@ -1,5 +1,5 @@
 //! Turns whose process was killed. The next process that may write records them as failed; until
-//! then, commands that only read the store say so without recording it.
+//! then, commands that only read the store show them as failed without recording it.
 
 use angelia_core::{
     engine::lost_turn_failure,

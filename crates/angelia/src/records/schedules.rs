@@ -1,4 +1,4 @@
-//! The schedules of the daemon or of the store.
+//! The schedules of the daemon or the store.
 
 use angelia_core::{
     engine::{EngineError, next_after_resume, short_id},
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::{Records, ids_starting};
 use crate::{cli::error::CommandError, client::SCHEDULES_PATH};
 
-/// The number of results of a schedule that are shown.
+/// Number of results shown for a schedule.
 const MAX_RESULTS: usize = 20;
 
 impl Records {
@@ -120,7 +120,7 @@ async fn find(store: &dyn Store, id: ScheduleId) -> Result<ScheduleSummary, Comm
     let found = store.schedule(id).await?;
     found.ok_or_else(|| {
         CommandError::from(EngineError::NotFound("schedule"))
-            .with_hint("`angelia schedule list` prints those there are")
+            .with_hint("`angelia schedule list` prints all of them")
     })
 }
 
@@ -146,7 +146,7 @@ async fn describe(
     Ok(shown)
 }
 
-/// Shows the state of a turn that has not ended.
+/// Sets the current state of a turn that has not ended.
 async fn set_live_status(
     store: &dyn Store,
     result: &mut OccurrenceResource,

@@ -78,7 +78,7 @@ fn what_cannot_be_forked_is_refused() {
     let id = editor.send_prompt(&session, "!words 1\n!hang");
     editor.read_until(|line| line["params"]["update"]["content"]["text"] == "word1");
     let error = editor.call("session/fork", at(&machine, &session)).unwrap_err();
-    assert!(error["message"].as_str().unwrap().contains("a prompt runs"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("a prompt is running"), "{error}");
     editor.notify("session/cancel", &json!({"sessionId": session}));
     editor.answer(id).unwrap();
     let all = editor.call("session/list", json!({})).unwrap();

@@ -134,7 +134,7 @@ fn a_session_stays_where_it_was_begun() {
     let session = editor.session(&machine);
     let elsewhere = json!({"sessionId": session, "cwd": "/", "mcpServers": []});
     let error = editor.call("session/load", elsewhere).unwrap_err();
-    assert!(error["message"].as_str().unwrap().contains("begun in"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("started in"), "{error}");
     for cwd in ["relative", "/no/such/folder"] {
         let new = json!({"cwd": cwd, "mcpServers": []});
         assert_eq!(editor.call("session/new", new).unwrap_err()["code"], -32602);

@@ -123,7 +123,7 @@ fn what_opens_a_door_waits_for_the_owner() {
     );
     assert_eq!(permissions(&machine, &serving), "unattended");
     assert_eq!(state(&serving)["waiting"], json!([]));
-    machine.angelia(&["config", "reload"]).assert_code(0).assert_stdout("in force already");
+    machine.angelia(&["config", "reload"]).assert_code(0).assert_stdout("already in force");
 
     // Taking the right away needs nobody.
     machine.configure(&parrot("model: b"));

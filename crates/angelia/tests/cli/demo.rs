@@ -93,7 +93,7 @@ fn a_silent_pipe_is_not_waited_for_and_a_slow_one_is_read_to_the_end() {
     let machine = Machine::with_shell();
     let silent = machine.shell("mkfifo pipe; exec 3<>pipe; \"$ANGELIA\" run hello <&3");
     silent.assert_code(0).assert_stdout("You said: hello\n");
-    silent.assert_stderr("nothing came from standard input within 3 s; going on without it");
+    silent.assert_stderr("nothing came from standard input within 3 s; continuing without it");
     let slow = machine.shell("{ sleep 1; echo one; sleep 4; echo two; } | \"$ANGELIA\" run hello");
     slow.assert_code(0).assert_stdout("You said: hello\n\n<stdin>\none\ntwo\n</stdin>");
     assert!(!slow.stderr.contains("standard input"), "{slow:#?}");

@@ -67,7 +67,7 @@ fn it_marks_only_what_a_profile_needs_and_names_the_one_that_is_ready() {
     machine.configure("profiles: {default: {executor: claude}}");
     let lines = doctor(&machine, 1);
     let end = lines.last().unwrap();
-    assert!(end.contains("mend what is marked ✗"), "the demo agent does not stand in: {end}");
+    assert!(end.contains("fix what is marked ✗"), "the demo agent does not stand in: {end}");
     let fake = programs::fake_cli().unwrap().display().to_string();
     machine.configure(&format!("profiles: {{work: {{executor: claude, binary: {fake}}}}}"));
     let lines = doctor(&machine, 0);

@@ -197,7 +197,7 @@ fn unknown_ids_are_told_in_plain_words() {
 fn an_empty_list_says_so_and_its_json_is_empty() {
     let machine = Machine::new();
     for (list, words) in [
-        ("sessions", "there are no sessions; `angelia run` begins one"),
+        ("sessions", "there are no sessions; `angelia run` starts one"),
         ("turns", "there are no turns; `angelia run` runs one"),
         ("schedule", "there are no schedules; `angelia schedule add` makes one"),
     ] {

@@ -211,7 +211,7 @@ fn a_restart_is_taken_back_when_its_caller_goes() {
         restarting.signal(signal);
         let ended = restarting.wait();
         if signal == Signal::INT {
-            ended.assert_code(130).assert_stderr("serves on");
+            ended.assert_code(130).assert_stderr("still runs");
         }
         until("it takes work again", || {
             let path = format!("/api/sessions/{other}/turns");

@@ -92,7 +92,7 @@ fn what_cannot_be_scheduled_is_refused_with_a_reason() {
         (&["--at", "2001-01-01 10:00", "x"], "has passed"),
         (&["--at", "tomorrow", "x"], "is not a time"),
         (&["--at", "2040-01-01 10:00", "--tz", "Mars/Base", "x"], "--tz"),
-        (&["--every", "1h", "--cwd", "nowhere", "x"], "no directory"),
+        (&["--every", "1h", "--cwd", "nowhere", "x"], "not a directory"),
         (&["--every", "1h", "--missed", "maybe", "x"], "run_once"),
         (&["--every", "1h", " "], "the prompt is empty"),
         (&["--every", "1h", "--at", "2040-01-01 10:00", "x"], "cannot be used with"),

@@ -48,7 +48,7 @@ fn enabled_and_disabled() {
     // A server that Codex cannot have is named in a warning, and the others are still written.
     let done = machine.angelia(&["codex", "enable"]);
     done.assert_code(1).assert_stdout("enabled in").assert_stderr("mcp_servers.far: not written");
-    done.assert_stderr("mcp_servers.docs: Codex does not take timeout");
+    done.assert_stderr("mcp_servers.docs: Codex does not accept timeout");
     let text = read(&machine);
     for part in [
         "[mcp_servers.angelia] # angelia codex\n",

@@ -112,7 +112,7 @@ fn what_may_not_be_is_refused_in_words() {
     ];
     let answers = client::run(&machine, &[], &steps);
     answers[0]
-        .assert_tool_error("profile `default` may not hand work to `alone`; it may to: helper");
+        .assert_tool_error("profile `default` may not hand work to `alone`; it may use: helper");
     answers[1].assert_tool_error("may not hand work to `nobody`");
     answers[2].assert_tool_error("there is nothing to do");
     answers[3].assert_tool_error("there is no session `nonsense`");

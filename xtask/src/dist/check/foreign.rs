@@ -1,5 +1,5 @@
-//! Runs the program of another processor under qemu. The kernel is told about qemu in a namespace of
-//! its own, because the program starts the demo agent as a child of itself.
+//! Runs the program for another processor under qemu. qemu is registered with the kernel in a
+//! separate namespace, because the program starts the demo agent as a child of itself.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::{super::target::Target, check_answer, empty_folder, program};
 use crate::program::{command, succeed};
 
-/// `$1`: the folder for the kernel's list of formats; `$2`: the format; the rest is the command.
+/// `$1` is the folder for the kernel's list of formats, `$2` the format, and the rest the command.
 const REGISTER: &str = "
     mount -t binfmt_misc none \"$1\"
     printf '%s' \"$2\" >\"$1/register\"
@@ -24,7 +24,7 @@ pub(super) fn check(archive: &Path, target: &Target, work: &Path) -> Result<()> 
     let formats = empty_folder(&folder.join("formats"))?;
     let home = empty_folder(&folder.join("home"))?;
     let qemu = program(&format!("qemu-{}-static", target.machine))?;
-    // The program looks itself up in `/proc`, so that must show the new namespace.
+    // The program looks itself up in `/proc`, which must therefore show the new namespace.
     let unshare = ["--user", "--map-root-user", "--pid", "--fork", "--kill-child", "--mount-proc"];
     let mut run = command("unshare");
     run.args(unshare)
@@ -40,7 +40,7 @@ pub(super) fn check(archive: &Path, target: &Target, work: &Path) -> Result<()> 
 }
 
 /// Returns the kernel's description of a program for this processor: the first bytes of an ELF file
-/// with its machine number. `F` opens qemu at once, from outside of any root.
+/// with its machine number. `F` makes the kernel open qemu at once, from outside any root.
 fn format(target: &Target, qemu: &Path) -> String {
     let number = if target.machine == "aarch64" { r"\xb7\x00" } else { r"\x3e\x00" };
     let magic = format!(r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00{number}");

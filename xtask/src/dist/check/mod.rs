@@ -1,7 +1,7 @@
-//! Installs every package of `target/dist` in an otherwise empty place, and runs a turn with it.
+//! Installs every package in `target/dist` in an otherwise empty place, and runs a turn with it.
 //!
-//! - `roots`: roots of their own, with nothing but busybox or a fresh Debian.
-//! - `foreign`: runs the program of another processor.
+//! - `roots`: separate roots, with nothing but busybox or a fresh Debian.
+//! - `foreign`: runs the program for another processor.
 
 mod foreign;
 mod roots;
@@ -20,7 +20,7 @@ use crate::{
     setup::debian,
 };
 
-/// The answer of the demo agent, which runs where no other agent is installed.
+/// The answer of the demo agent, which runs if no other agent is installed.
 const ANSWER: &str = "You said: hello";
 
 pub(super) fn check(dist: &Path) -> Result<()> {
@@ -117,7 +117,7 @@ fn empty_folder(path: &Path) -> Result<PathBuf> {
     Ok(path.to_owned())
 }
 
-/// Returns the path of a program that `debian::install` has installed.
+/// Returns the path of a program that `debian::install` installed.
 fn program(name: &str) -> Result<PathBuf> {
     find_on_path(name).with_context(|| format!("{name} is not installed"))
 }

@@ -1,5 +1,5 @@
-//! Installs packages in roots of their own. This needs root's rights, for chroot and mounts; the
-//! mounts are in a namespace that ends with the command.
+//! Installs packages in separate roots. This needs root's rights for chroot and mounts; the mounts
+//! are in a namespace that ends with the command.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use super::{super::target::Target, check_answer, empty_folder, program};
 use crate::program::{command, output, succeed};
 
-/// Installs, replaces and removes the archive with `install.sh` where busybox is the only program.
+/// Installs, replaces and removes the archive with `install.sh` on a system that has only busybox.
 const USE_ARCHIVE: &str = "
     sh /dist/install.sh
     ~/.local/bin/angelia run hello
@@ -49,7 +49,7 @@ pub(super) fn check_archive(dist: &Path, work: &Path) -> Result<()> {
         fs::create_dir_all(root.join(folder))?;
     }
     fs::copy(program("busybox")?, root.join("bin/busybox"))?;
-    // The links lead to busybox by their own path in the root.
+    // The links refer to busybox by its path inside the root.
     succeed(command("chroot").arg(&root).args(["/bin/busybox", "--install", "-s", "/bin"]))
         .context("this check needs root's rights")?;
     use_in_root(&root, dist, USE_ARCHIVE, "the archive, in a root with only busybox")
@@ -66,7 +66,7 @@ pub(super) fn check_deb(dist: &Path, target: &Target, work: &Path) -> Result<()>
     use_in_root(&root, dist, USE_DEB, "the .deb, in a fresh Debian")
 }
 
-/// Makes a minimal Debian of this machine's release, once.
+/// Creates a minimal Debian of this machine's release, once.
 fn fresh_debian(work: &Path, target: &Target) -> Result<PathBuf> {
     let root = work.join("fresh-debian");
     let complete = work.join("fresh-debian.complete");
@@ -77,7 +77,7 @@ fn fresh_debian(work: &Path, target: &Target) -> Result<PathBuf> {
     let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let codename = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
     let codename = codename.context("this check needs Debian")?;
-    // The same source that this machine's packages come from.
+    // Use the same source that this machine's packages come from.
     let sites = output(command("apt-get").args(["indextargets", "--format", "$(SITE)"]))?;
     let sites = sites.context("apt-get knows no sources; run `apt-get update`")?;
     let site = sites.lines().find(|site| !site.contains("security"));

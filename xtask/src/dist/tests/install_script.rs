@@ -219,7 +219,7 @@ fn what_is_not_there_is_named() {
     assert!(said.contains("has no archive for"), "{said}");
     fs::remove_file(machine.dist().join("SHA256SUMS")).unwrap();
     let said = machine.fail(&[]);
-    assert!(said.contains("there is no release beside this script"), "{said}");
+    assert!(said.contains("there is no release next to this script"), "{said}");
     let said = machine.fail(&["--uninstall"]);
     assert!(said.contains("was not installed"), "{said}");
 }
@@ -263,7 +263,7 @@ fn real_minisign_decides_where_it_is_installed() {
     let forged = SigningKey::make(&machine.folder.path().join("other-key")).unwrap();
     forged.sign(&machine.dist(), "9.9.9").unwrap();
     let said = machine.fail(&[]);
-    assert!(said.contains("does not fit the key"), "{said}");
+    assert!(said.contains("does not match the key"), "{said}");
     fs::remove_file(machine.dist().join("SHA256SUMS.minisig")).unwrap();
     let said = machine.fail(&[]);
     assert!(said.contains("has no SHA256SUMS.minisig"), "{said}");

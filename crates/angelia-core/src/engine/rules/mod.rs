@@ -1,8 +1,8 @@
 //! Decides what happens to a bus message on arrival. Pure: files, programs and terminals are
-//! elsewhere.
+//! handled elsewhere.
 //!
-//! - [`RuleInput`]: a message in the form that rules work on; every message has one.
-//! - [`Rules`], [`Rule`], [`RuleDecision`]: which rule matches a message, and its actions.
+//! - [`RuleInput`]: a message in the form that rules work on. Every message can be converted to it.
+//! - [`Rules`], [`Rule`], [`RuleDecision`]: the rule that matches a message, and its actions.
 //! - [`MessageFormat`], [`Template`]: how a message is rendered; its own text is never expanded.
 //! - [`Roles`]: display names for short keys.
 //! - [`strip_terminal_codes`]: text without terminal control sequences.

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct Roles(BTreeMap<Arc<str>, Arc<str>>);
 
 impl Roles {
-    /// Returns the display name for a key; any other text is a name already.
+    /// Returns the display name for a key. Any other text already is a name.
     pub fn name<'a>(&'a self, key: &'a str) -> &'a str {
         self.0.get(key).map_or(key, |name| name)
     }

@@ -37,16 +37,16 @@ pub struct Rule {
 pub struct RuleConditions {
     /// Equal to `body.type`.
     pub kind: Option<Arc<str>>,
-    /// Any of these senders.
+    /// At least one of these senders.
     pub from: Vec<NamePattern>,
-    /// Any of these channels.
+    /// At least one of these channels.
     pub channel: Vec<NamePattern>,
     /// Matches anywhere in the text.
     pub text: Option<Regex>,
     pub verified: Option<bool>,
 }
 
-/// An exact name, or a prefix with `*` at its end.
+/// An exact name, or a prefix that ends in `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePattern(Arc<str>);
 
@@ -63,7 +63,7 @@ impl NamePattern {
     }
 }
 
-/// The format in which a message is rendered as text.
+/// How a message is rendered as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageFormat {
     /// Path of a program that renders the message, if it exists.
@@ -77,8 +77,8 @@ impl MessageFormat {
         Self { script: is_path.then(|| text.trim_end().into()), template: Template::parse(text) }
     }
 
-    /// Returns the template to use when the program does not exist: the whole text, unless it is
-    /// nothing but the path.
+    /// Returns the template to use when the program does not exist: the configured one, or the
+    /// message text if the configured one is only the path.
     pub fn without_script(&self) -> Template {
         if self.script.is_some() && !self.template.has_placeholders() {
             return Template::message_text();
@@ -96,7 +96,7 @@ impl Default for MessageFormat {
 /// The actions for one message.
 #[derive(Clone, Debug, Default)]
 pub struct RuleDecision {
-    /// Line of the rule that matched; `None`: no rule matched.
+    /// Line of the rule that matched; `None` if no rule matched.
     pub line: Option<u64>,
     pub print: Option<MessageFormat>,
     pub context: Option<AgentAction>,

@@ -1,5 +1,5 @@
 //! A bus message in the form that rules work on. Every message can be converted: an unusual body is
-//! shown unchanged instead of being lost, and affects no other message.
+//! shown unchanged rather than lost, and does not affect other messages.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ pub struct RuleInput {
     pub from: Arc<str>,
     /// The bus has verified that `from` is the sender.
     pub verified: bool,
-    /// `body.type`. Without one, no rule with a `type` condition matches.
+    /// `body.type`. If it is absent, rules with a `type` condition do not match.
     pub kind: Option<Arc<str>>,
     pub text: Arc<str>,
-    /// The channel for a reply; `None`: the reply goes to the sender.
+    /// The channel to reply to; `None` if the reply goes to the sender.
     pub channel: Option<Arc<str>>,
     pub at: Timestamp,
-    /// The session whose agent has sent the message.
+    /// The session whose agent sent the message.
     pub sender_session: Option<SessionId>,
 }
 
 impl RuleInput {
-    /// Uses `now` if the message has no valid time.
+    /// Converts a message. Uses `now` if the message has no valid time.
     pub fn from_message(message: &BusMessage, now: Timestamp) -> Self {
         let content = message.content();
         Self {

@@ -1,5 +1,5 @@
-//! Templates such as `{from} says: {text}`. A template is parsed once. The text of a message is
-//! inserted as it is and never parsed, so a message cannot bring its own placeholders.
+//! Templates such as `{from} says: {text}`. A template is parsed only once. The text of a message
+//! is inserted unchanged and never parsed, so a message cannot inject placeholders.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -15,7 +15,7 @@ pub struct Template(Vec<TemplatePart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TemplatePart {
-    /// Fixed text, including braces that are no placeholder.
+    /// Fixed text, including braces that do not form a placeholder.
     Literal(Arc<str>),
     From,
     MessageText,
@@ -36,7 +36,7 @@ pub enum ColourMode {
 }
 
 impl Template {
-    /// Parses any text: an unknown placeholder is kept as fixed text.
+    /// Parses any text. An unknown placeholder is kept as fixed text.
     pub fn parse(text: &str) -> Self {
         let mut pieces = Vec::new();
         let mut literal = String::new();
@@ -65,12 +65,12 @@ impl Template {
         Self(pieces)
     }
 
-    /// A template that consists of the message's text.
+    /// Returns a template that consists of only the message's text.
     pub fn message_text() -> Self {
         Self(vec![TemplatePart::MessageText])
     }
 
-    /// Whether the template uses anything of the message.
+    /// Returns whether the template uses any part of the message.
     pub fn has_placeholders(&self) -> bool {
         let fixed = |piece: &TemplatePart| {
             matches!(piece, TemplatePart::Literal(_) | TemplatePart::Code(_))
@@ -113,7 +113,7 @@ fn parse_placeholder(name: &str) -> Option<TemplatePart> {
     })
 }
 
-/// Returns an empty string for an unknown colour.
+/// Returns the escape sequence of a colour, or an empty string for an unknown colour.
 fn colour_code(name: &str) -> String {
     const COLOURS: [&str; 8] =
         ["black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"];
@@ -128,7 +128,7 @@ fn colour_code(name: &str) -> String {
 
 fn push_time(out: &mut String, format: &str, seen: &RuleInput, zone: &TimeZone) {
     let time = BrokenDownTime::from(&seen.at.to_zoned(zone.clone()));
-    // Unknown conversions are kept as they are.
+    // Keep unknown conversions unchanged.
     let lenient = Config::new().lenient(true);
     let mut text = String::new();
     match time.format_with_config(&lenient, format, &mut text) {

@@ -24,7 +24,7 @@ fn skip_sequence(rest: &mut std::str::Chars<'_>) {
             *rest = ahead;
             skip_until(rest, is_final);
         }
-        // A title, link or device string has any length and ends with a bell or `ESC \`.
+        // A title, link or device string has arbitrary length and ends with a bell or `ESC \`.
         Some(']' | 'P' | '^' | '_' | 'X') => {
             *rest = ahead;
             while let Some(c) = rest.next() {
@@ -54,7 +54,7 @@ fn is_final(c: char) -> bool {
 }
 
 /// Skips up to and including the final character of a sequence. Stops before a character that
-/// cannot be part of a sequence: the sequence was truncated.
+/// cannot be part of a sequence, because the sequence was truncated there.
 fn skip_until(rest: &mut std::str::Chars<'_>, ends: impl Fn(char) -> bool) {
     loop {
         let mut ahead = rest.clone();

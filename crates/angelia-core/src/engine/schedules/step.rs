@@ -1,20 +1,20 @@
-//! Decides what to do with a schedule now, from the stored schedule and the time. Pure and without
-//! state of its own, so that a restart loses nothing.
+//! Decides what to do with a schedule now, given the stored schedule and the time. Pure and
+//! stateless, so a restart loses nothing.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::model::{MissedPolicy, Occurrence, OverlapPolicy, ScheduleRecord};
 
-/// An occurrence that is later than this has been missed.
+/// An occurrence later than this counts as missed.
 const MAX_LATENESS: SignedDuration = SignedDuration::from_secs(60);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScheduleStep {
-    /// Nothing is due before this time. `None`: the schedule never comes due by time.
+    /// Nothing is due before this time. `None` if the schedule never comes due by time.
     Wait(Option<Timestamp>),
-    /// An occurrence is due, and waits for the end of the one that runs.
+    /// An occurrence is due, but waits until the running one ends.
     Hold,
-    /// The occurrence is left out, because that of `running` has not ended.
+    /// The occurrence is skipped, because the one that was due at `running` has not ended.
     Skip {
         running: Timestamp,
         next_at: Option<Timestamp>,
@@ -24,17 +24,17 @@ pub enum ScheduleStep {
     Run(DueOccurrence),
 }
 
-/// The newest occurrence that is due. It stands for all earlier ones that were not claimed.
+/// The newest occurrence that is due. It stands for all earlier unclaimed ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueOccurrence {
     pub due_at: Timestamp,
-    /// The first time that has been missed, if there is one.
+    /// The first time that was missed, if any.
     pub missed_since: Option<Timestamp>,
     /// The next occurrence, later than this one.
     pub next_at: Option<Timestamp>,
 }
 
-/// Returns what to do with a schedule. `last` is its newest occurrence.
+/// Decides what to do with a schedule. `last` is its newest occurrence.
 pub fn next_step(
     schedule: &ScheduleRecord,
     last: Option<&Occurrence>,
@@ -63,13 +63,13 @@ pub fn next_step(
     }
 }
 
-/// Returns the first occurrence of a schedule that is resumed now.
+/// Returns the first occurrence after a schedule is resumed now.
 pub fn next_after_resume(
     schedule: &ScheduleRecord,
     last: Option<&Occurrence>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    // The clock may have been set back since the last one.
+    // The clock may have been set back since the last occurrence.
     let after = last.map_or(now, |last| last.due_at.max(now));
     schedule.next_after(after)
 }

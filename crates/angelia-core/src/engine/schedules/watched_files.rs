@@ -1,5 +1,5 @@
-//! The watched files of a schedule: detects changes, and decides when they make the schedule due.
-//! Pure: the stamps of the files and the time are arguments.
+//! The watched files of a schedule. Detects changes and decides when they make the schedule due.
+//! Pure: the file stamps and the time are arguments.
 
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -10,10 +10,10 @@ use crate::{
     ports::FileStamps,
 };
 
-/// The time without further changes after which the schedule is due.
+/// How long the files must stay unchanged before the schedule is due.
 const SETTLE_TIME: SignedDuration = SignedDuration::from_secs(2);
 
-/// The shortest time between two occurrences.
+/// Minimum time between two occurrences.
 const MIN_INTERVAL: SignedDuration = SignedDuration::from_secs(60);
 
 #[derive(Debug)]
@@ -24,8 +24,8 @@ pub struct WatchedFiles {
 }
 
 impl WatchedFiles {
-    /// Begins with the files as they are now. Changes that happened while no daemon watched count
-    /// too, unless the schedule skips missed occurrences.
+    /// Starts watching with the files as they are now. Changes that happened while no daemon was
+    /// watching also count, unless the schedule skips missed occurrences.
     pub fn begin(
         schedule: &ScheduleRecord,
         last: Option<&Occurrence>,
@@ -45,7 +45,7 @@ impl WatchedFiles {
         Self { seen: files, changed, changed_at: now }
     }
 
-    /// Notes the differences from the files that were seen before.
+    /// Records the differences from the files seen before.
     pub fn observe(&mut self, files: FileStamps, now: Timestamp) {
         let written = files.iter().filter(|(name, stamp)| self.seen.get(*name) != Some(*stamp));
         let removed = self.seen.keys().filter(|name| !files.contains_key(*name));
@@ -57,12 +57,13 @@ impl WatchedFiles {
         self.seen = files;
     }
 
-    /// Takes the current files as the new state, because the schedule's own turn has written them.
+    /// Takes the current files as the new baseline, because the schedule's own turn has written
+    /// them.
     pub fn accept(&mut self, files: FileStamps) {
         self.seen = files;
     }
 
-    /// Returns the names of the changed files if the schedule is due, and forgets them.
+    /// Returns the names of the changed files if the schedule is due, and forgets the changes.
     pub fn take_due(&mut self, last: Option<&Occurrence>, now: Timestamp) -> Option<Vec<PathBuf>> {
         // The clock may have been set back.
         let passed = |since: Timestamp| now.duration_since(since).abs();

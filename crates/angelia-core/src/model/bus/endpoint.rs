@@ -4,7 +4,7 @@ use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
 const MAX_NAME_BYTES: usize = 255;
 
-/// A valid endpoint name: not empty, no control characters, no blanks at its ends.
+/// A valid endpoint name: not empty, no control characters, no leading or trailing blanks.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointName(Arc<str>);
 
@@ -45,7 +45,7 @@ impl EndpointName {
         &self.0
     }
 
-    /// Returns `name-2`, `name-3` …, for further sessions under one name.
+    /// Returns `name-2`, `name-3` … for further sessions with the same name.
     pub fn with_suffix(&self, number: u32) -> Result<Self, EndpointNameError> {
         Self::new(&format!("{self}-{number}"))
     }

@@ -8,31 +8,31 @@ use serde_json::{Map, Value, value::RawValue};
 use super::EndpointName;
 use crate::model::SessionId;
 
-/// In an envelope: the session whose agent has sent the message. Only the bus writes it.
+/// The envelope field that names the session whose agent sent the message. Only the bus writes it.
 pub const SENDER_SESSION_FIELD: &str = "sender_session";
 
-/// Id chosen by the sender. Messages with the same id, sender, receiver and body are the same
+/// An id chosen by the sender. Messages with the same id, sender, receiver and body are the same
 /// message.
 pub type MessageId = Arc<str>;
 
-/// A message to one endpoint or to all.
+/// A message to one endpoint or to all endpoints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusMessage {
     pub id: MessageId,
     /// The sender as claimed; see `verified`.
     pub from: Option<Arc<str>>,
-    /// `from` is proven: the sender holds that name, or has sent the name's token.
+    /// Whether `from` is proven: the sender holds that name, or has sent the name's token.
     pub verified: bool,
     pub to: Destination,
-    /// The JSON object that the receiver gets, as the sender wrote it, with `id`, `ts` and a true
-    /// `from`.
+    /// The JSON object that the receiver gets: as the sender wrote it, but with `id`, `ts` and a
+    /// true `from`.
     pub envelope: Bytes,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
     Endpoint(EndpointName),
-    /// Every endpoint that is registered when the message is published.
+    /// Every endpoint registered when the message is published.
     Everyone,
 }
 
@@ -47,7 +47,7 @@ pub struct MessageContent {
     pub channel: Option<String>,
     /// Unix seconds.
     pub ts: f64,
-    /// The session whose agent has sent the message.
+    /// The session whose agent sent the message.
     pub sender_session: Option<SessionId>,
     /// The whole body.
     pub body: Value,
@@ -81,7 +81,7 @@ impl BusMessage {
         }
     }
 
-    /// Names the session whose agent has sent a composed message.
+    /// Adds the session whose agent sent a composed message.
     #[must_use]
     pub fn with_sender_session(self, session: SessionId) -> Self {
         let fields = self.envelope.strip_suffix(b"}").unwrap_or(&self.envelope);
@@ -91,12 +91,11 @@ impl BusMessage {
         Self { envelope: envelope.into(), ..self }
     }
 
-    /// Parses the envelope, for a reader of the body. The other fields of the message were read
-    /// from it when the message came in. Never fails: an envelope that cannot be parsed becomes the
-    /// text.
+    /// Parses the envelope for a reader of the body. The other fields of the message were read when
+    /// the message came in. Never fails: an envelope that cannot be parsed becomes the text.
     pub fn content(&self) -> MessageContent {
         let Ok(mut envelope) = serde_json::from_slice::<Map<String, Value>>(&self.envelope) else {
-            // Nested too deeply, or invalid UTF-8: show the raw text instead of nothing.
+            // Nested too deeply, or invalid UTF-8: show the raw text rather than nothing.
             return MessageContent {
                 kind: None,
                 text: String::from_utf8_lossy(&self.envelope).into_owned(),

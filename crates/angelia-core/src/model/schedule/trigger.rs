@@ -1,4 +1,4 @@
-//! The trigger of a schedule, and its text: five fields of cron, `at TIME`, `every PERIOD` or
+//! The trigger of a schedule and its text form: five cron fields, `at TIME`, `every PERIOD` or
 //! `watch PATH`.
 
 use std::{
@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, civil::DateTime, tz:
 /// The shortest period.
 const MIN_PERIOD: Duration = Duration::from_secs(1);
 
-/// A longer period is taken for a typing error.
+/// A longer period is treated as a typing error.
 const MAX_PERIOD: Duration = Duration::from_hours(24 * 36_500);
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub enum Trigger {
     At(Timestamp),
     /// Counted from the creation of the schedule.
     Every(Duration),
-    /// A change of the file, or of one below the folder.
+    /// A change to the file, or to any file below the folder.
     Watch(PathBuf),
 }
 
@@ -54,7 +54,7 @@ pub enum TriggerError {
 }
 
 impl Trigger {
-    /// Reads the text of a trigger. Times without a zone are in `zone`.
+    /// Parses the text of a trigger. Times without a zone are in `zone`.
     pub fn parse(text: &str, zone: &TimeZone) -> Result<Self, TriggerError> {
         let text = text.trim();
         match text.split_once(char::is_whitespace) {
@@ -107,7 +107,7 @@ impl Trigger {
     }
 }
 
-/// Returns how many whole periods lie between two times; `None` if the second one is earlier.
+/// Returns the number of whole periods between two times, or `None` if the second is earlier.
 fn periods_between(anchor: Timestamp, time: Timestamp, period: Duration) -> Option<u128> {
     let passed = Duration::try_from(time.duration_since(anchor)).ok()?;
     passed.as_nanos().checked_div(period.as_nanos())
@@ -125,8 +125,8 @@ impl CronTrigger {
             CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let cron = parser.parse(text).map_err(|_error| TriggerError::Cron(text.to_owned()))?;
         let trigger = Self { cron, zone: zone.clone() };
-        // `None` for one start is `None` for every start: the expression names a day that no year
-        // has.
+        // If there is no next time after one start, there is none after any: the expression names a
+        // day that no year has.
         match trigger.next_after(Timestamp::UNIX_EPOCH) {
             Some(_) => Ok(trigger),
             None => Err(TriggerError::Never(text.to_owned())),
@@ -149,8 +149,8 @@ fn parse_time(text: &str, zone: &TimeZone) -> Result<Timestamp, TriggerError> {
         return Ok(time);
     }
     let wrong = || TriggerError::Time(text.to_owned());
-    // A time that falls into the gap of a clock change moves behind the gap; of a repeated time,
-    // the first one counts.
+    // A time in the gap of a clock change moves to the end of the gap; of a repeated time, the
+    // first counts.
     let local: DateTime = text.parse().map_err(|_| wrong())?;
     local.to_zoned(zone.clone()).map(|zoned| zoned.timestamp()).map_err(|_| wrong())
 }
@@ -178,7 +178,7 @@ impl fmt::Display for Trigger {
     }
 }
 
-/// A period in the coarsest unit that fits, else in seconds.
+/// Displays a period in the coarsest unit that divides it, from days to milliseconds.
 struct PeriodText(Duration);
 
 impl fmt::Display for PeriodText {

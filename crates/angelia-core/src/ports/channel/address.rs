@@ -6,7 +6,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChannelAddress {
     pub platform: Arc<str>,
-    /// Everything after the first colon, with the thread; may contain colons itself.
+    /// Everything after the first colon, including the thread. May itself contain colons.
     pub chat: Option<Arc<str>>,
 }
 
@@ -25,7 +25,7 @@ pub enum AddressError {
 fn list_set_up_platforms(known: &[String]) -> String {
     match known {
         [] => "; none is set up (docs/bus.md)".to_owned(),
-        known => format!("; set up are: {}", known.join(", ")),
+        known => format!("; configured: {}", known.join(", ")),
     }
 }
 
@@ -57,13 +57,13 @@ impl fmt::Display for ChannelAddress {
     }
 }
 
-/// The environment variables that name a platform's home channel, in order of precedence.
+/// Returns the environment variables that name a platform's home channel, in order of precedence.
 pub fn home_variables(platform: &str) -> [String; 3] {
     let name = platform.to_ascii_uppercase().replace('-', "_");
     ["HOME_CHANNEL", "ACCOUNT_ID", "HOME_ROOM"].map(|ending| format!("{name}_{ending}"))
 }
 
-/// Splits the chat of an address into the chat itself and its thread.
+/// Splits the chat part of an address into the chat itself and its thread.
 pub fn split_thread(chat: &str) -> (&str, Option<&str>) {
     match chat.rsplit_once('#') {
         Some((chat, thread)) if !chat.is_empty() && !thread.is_empty() => (chat, Some(thread)),

@@ -1,4 +1,4 @@
-//! Messages and presses of people, as adapters report them.
+//! Messages and button presses of people, as reported by adapters.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use jiff::Timestamp;
 
 use crate::ports::StoreFuture;
 
-/// An event of a platform.
+/// An event from a platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboundEvent {
-    /// The same for every delivery of the event, and for no other event of the platform.
+    /// Identical for every delivery of the event, and unique among the events of the platform.
     pub dedupe_key: Arc<str>,
-    /// The chat with its thread, as in an address.
+    /// The chat and its thread, as in an address.
     pub chat: Arc<str>,
     pub sender: Sender,
     pub kind: InboundKind,
@@ -20,28 +20,28 @@ pub struct InboundEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InboundKind {
     Message(InboundMessage),
-    /// A message with this id reads so now.
+    /// The new version of an edited message, with the same id.
     Edited(InboundMessage),
-    /// Its sender has deleted the message with this id.
+    /// The sender deleted the message with this id.
     Deleted(Arc<str>),
     Press(ButtonPress),
-    /// The person has asked the platform to stop the answer that is being written.
+    /// The person asked the platform to stop the answer that is being written.
     Stop,
 }
 
-/// The person who has written or pressed.
+/// The person who wrote the message or pressed the button.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sender {
-    /// Never a name, which people can change.
+    /// Never a name, because people can change their names.
     pub id: Arc<str>,
     /// For people to read.
     pub name: Arc<str>,
-    /// The ids of the roles that the person has in the chat, where the platform has roles.
+    /// The ids of the person's roles in the chat, if the platform has roles.
     pub roles: Vec<Arc<str>>,
 }
 
 impl Sender {
-    /// Somebody without roles.
+    /// Returns a sender without roles.
     pub fn new(id: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { id: id.into(), name: name.into(), roles: Vec::new() }
     }
@@ -49,35 +49,35 @@ impl Sender {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboundMessage {
-    /// The platform's id of the message.
+    /// The platform's id for the message.
     pub id: Arc<str>,
-    /// Without the mention of the bot.
+    /// The text without the mention of the bot.
     pub text: Arc<str>,
-    /// A conversation with this person alone.
+    /// Whether this is a conversation with this person alone.
     pub is_direct: bool,
-    /// It mentions the bot, or answers one of the bot's messages.
+    /// Whether the message mentions the bot or replies to one of its messages.
     pub is_addressed: bool,
-    /// The text of the message that this one answers, if it is another one's.
+    /// The text of the message that this one replies to, if somebody else wrote that message.
     pub quoted: Option<Arc<str>>,
     pub files: Vec<InboundFile>,
     pub sent_at: Timestamp,
 }
 
-/// A file that somebody has sent.
+/// A file sent by a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboundFile {
-    /// The platform's id of the file.
+    /// The platform's id for the file.
     pub id: Arc<str>,
     pub name: Arc<str>,
     pub media_type: Option<Arc<str>>,
-    /// In bytes, if the platform says it.
+    /// In bytes, if the platform states it.
     pub size: Option<u64>,
 }
 
-/// A button that somebody has pressed.
+/// A button press by a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ButtonPress {
-    /// The platform's id of the press, for the answer to it.
+    /// The platform's id for the press, used to answer it.
     pub id: Arc<str>,
     /// The [value](super::Button::value) of the button.
     pub value: Arc<str>,
@@ -86,26 +86,26 @@ pub struct ButtonPress {
     pub is_direct: bool,
 }
 
-/// A way to answer in a chat that its platform has given us, for a time.
+/// A temporary way to answer in a chat, granted by the platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplyRoute {
-    /// Whatever the adapter needs to use it. It is kept like a secret.
+    /// Whatever the adapter needs to use the route. Treated like a secret.
     pub value: Arc<str>,
     pub expires_at: Timestamp,
 }
 
-/// Stores events for the host that works on them.
+/// Stores events for the host that processes them.
 pub trait EventInbox: Send + Sync {
-    /// Stores events and the cursor behind them in one transaction. Events that are known already
-    /// are left out. The adapter may acknowledge them when this has succeeded.
+    /// Stores events and the cursor after them in one transaction. Skips events that are already
+    /// known. The adapter may acknowledge the events once this has succeeded.
     fn accept(&self, events: Vec<InboundEvent>, cursor: Option<Arc<str>>) -> StoreFuture<'_, ()>;
 
-    /// Keeps the newest way to answer in a chat, over restarts too: a later process gets it by
+    /// Stores the newest way to answer in a chat, so that a later process gets it through
     /// [`Channel::recall_routes`](super::Channel::recall_routes).
     fn keep_route<'a>(&'a self, _chat: &'a str, _route: ReplyRoute) -> StoreFuture<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// The connection works: the platform has answered, with or without events.
+    /// Reports that the connection works: the platform has answered, with or without events.
     fn note_alive(&self);
 }

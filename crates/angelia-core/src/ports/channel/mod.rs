@@ -1,7 +1,7 @@
-//! Channels: where people talk with agents, as `platform[:chat[#thread]]`. Each platform is an adapter
-//! behind [`Channel`]; the code that uses one asks for its capabilities, never for its name.
+//! Channels: where people talk to agents, as `platform[:chat[#thread]]`. Each platform is an adapter behind
+//! [`Channel`]. Code that uses an adapter checks its capabilities, never its name.
 //!
-//! - [`ChannelAddress`]: names a chat; [`ChannelRegistry`]: the adapters that are set up.
+//! - [`ChannelAddress`]: names a chat; [`ChannelRegistry`]: the configured adapters.
 //! - [`OutgoingMessage`]: a message with its [`RichText`]; [`SendError`]: whether it may have arrived.
 //! - [`InboundEvent`]: a message or a press; an [`EventInbox`] stores it before it is acknowledged.
 
@@ -29,28 +29,28 @@ pub type SendFuture<'a, T> = BoxFuture<'a, Result<T, SendError>>;
 
 /// An adapter for one platform.
 pub trait Channel: Send + Sync + 'static {
-    /// The part before the colon.
+    /// Returns the part of an address before the colon.
     fn platform(&self) -> &str;
 
     fn capabilities(&self) -> ChannelCapabilities;
 
-    /// Whether a second connection of the same channel would end the first one.
+    /// Returns whether a second connection to the same channel would end the first one.
     fn is_exclusive(&self) -> bool {
         false
     }
 
-    /// Waits until [`Channel::capabilities`] are known, for adapters that have to ask for them.
+    /// Waits until [`Channel::capabilities`] are known, for adapters that must query them.
     fn ready(&self) -> SendFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Returns the length of a text as it is sent, where its formatting counts against
-    /// [`ChannelCapabilities::max_length`]; `None`: only the visible text counts.
+    /// Returns the length of a text as sent, if its formatting counts against
+    /// [`ChannelCapabilities::max_length`]. `None` if only the visible text counts.
     fn written_length(&self, _text: &RichText) -> Option<usize> {
         None
     }
 
-    /// How an answer can be shown in this chat while it is written.
+    /// Returns how an answer can be shown in this chat while it is being written.
     fn stream_means(&self, _chat: &str) -> StreamMeans {
         StreamMeans::None
     }
@@ -61,9 +61,9 @@ pub trait Channel: Send + Sync + 'static {
         message: &'a OutgoingMessage,
     ) -> SendFuture<'a, SentMessage>;
 
-    /// Replaces a sent message, with its buttons. A message that already reads so is a success. Without
-    /// [`ChannelCapabilities::edit`] it is [`SendErrorKind::Refused`], except where a platform lets a message be
-    /// changed right after a press.
+    /// Replaces a sent message and its buttons. Succeeds if the message already reads like that. Without
+    /// [`ChannelCapabilities::edit`], this fails with [`SendErrorKind::Refused`], except where a platform
+    /// allows a message to be changed right after a press.
     fn edit<'a>(
         &'a self,
         _chat: &'a str,
@@ -73,8 +73,8 @@ pub trait Channel: Send + Sync + 'static {
         Box::pin(async { Err(SendError::cannot("edit messages")) })
     }
 
-    /// Begins a message that shows an answer while it is written; requires [`StreamMeans::Edit`] or
-    /// [`StreamMeans::Stream`]. A message with an id can be updated, and the answer takes its place.
+    /// Begins a message that shows an answer while it is being written. Requires [`StreamMeans::Edit`] or
+    /// [`StreamMeans::Stream`]. A message with an id can be updated, and the answer replaces it.
     fn begin_stream<'a>(
         &'a self,
         chat: &'a str,
@@ -83,7 +83,8 @@ pub trait Channel: Send + Sync + 'static {
         self.send(chat, first)
     }
 
-    /// Replaces the text of such a message with the answer as it is now, which is not only appended to.
+    /// Replaces the text of such a message with the current answer, which may differ from the earlier text in
+    /// more than its end.
     fn update_stream<'a>(
         &'a self,
         chat: &'a str,
@@ -93,9 +94,9 @@ pub trait Channel: Send + Sync + 'static {
         self.edit(chat, begun, so_far)
     }
 
-    /// Ends such a message with its last text. It may come again, also from a later process: a message
-    /// that already reads so is a success, and one that cannot be changed any more is
-    /// [`SendErrorKind::Refused`], after which the text is sent as a new message.
+    /// Ends such a message with its final text. This may be called again, even by a later process. Succeeds
+    /// if the message already reads like that. Fails with [`SendErrorKind::Refused`] if the message can no
+    /// longer be changed, and the text is then sent as a new message.
     fn end_stream<'a>(
         &'a self,
         chat: &'a str,
@@ -105,7 +106,7 @@ pub trait Channel: Send + Sync + 'static {
         self.edit(chat, begun, last)
     }
 
-    /// Shows an answer that is not complete, for a while; requires [`StreamMeans::Draft`].
+    /// Temporarily shows an incomplete answer. Requires [`StreamMeans::Draft`].
     fn show_draft<'a>(
         &'a self,
         _chat: &'a str,
@@ -115,12 +116,12 @@ pub trait Channel: Send + Sync + 'static {
         Box::pin(async { Err(SendError::cannot("show drafts")) })
     }
 
-    /// Shows that an answer is being written; requires [`ChannelCapabilities::typing`].
+    /// Shows that an answer is being written. Requires [`ChannelCapabilities::typing`].
     fn typing<'a>(&'a self, _chat: &'a str) -> SendFuture<'a, ()> {
         Box::pin(async { Err(SendError::cannot("show a typing indicator")) })
     }
 
-    /// Requires [`ChannelCapabilities::files`].
+    /// Sends a file. Requires [`ChannelCapabilities::files`].
     fn send_file<'a>(
         &'a self,
         _chat: &'a str,
@@ -129,7 +130,7 @@ pub trait Channel: Send + Sync + 'static {
         Box::pin(async { Err(SendError::cannot("send files")) })
     }
 
-    /// Fetches a file that somebody has sent, if it has at most `limit` bytes.
+    /// Fetches a file that a person sent, if it has at most `limit` bytes.
     fn fetch_file<'a>(&'a self, _file: &'a InboundFile, _limit: u64) -> SendFuture<'a, Vec<u8>> {
         Box::pin(async { Err(SendError::cannot("fetch files")) })
     }
@@ -139,13 +140,12 @@ pub trait Channel: Send + Sync + 'static {
         Box::pin(async { Ok(()) })
     }
 
-    /// Takes the ways to answer that earlier processes have kept by
-    /// [`EventInbox::keep_route`], with their chats. It comes before anything is sent or received.
+    /// Takes the ways to answer that earlier processes stored with [`EventInbox::keep_route`], and their
+    /// chats. Called before anything is sent or received.
     fn recall_routes(&self, _routes: Vec<(Arc<str>, ReplyRoute)>) {}
 
-    /// Receives events until the connection is lost. The adapter acknowledges an event only after
-    /// `inbox` has stored it. `cursor` is the last one that was stored. Adapters that only send
-    /// return at once.
+    /// Receives events until the connection is lost. The adapter acknowledges an event only after `inbox` has
+    /// stored it. `cursor` is the last stored one. Adapters that only send return at once.
     fn receive<'a>(
         &'a self,
         _cursor: Option<Arc<str>>,
@@ -154,12 +154,12 @@ pub trait Channel: Send + Sync + 'static {
         Box::pin(async { ConnectionError::new(ConnectionErrorKind::SendsOnly, "it only sends") })
     }
 
-    /// Tells the platform which commands there are, for its menus.
+    /// Tells the platform which commands exist, for its menus.
     fn register_commands<'a>(&'a self, _commands: &'a [ChatCommandHint]) -> SendFuture<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    /// Checks the set-up without receiving anything.
+    /// Checks the setup without receiving anything.
     fn check(&self) -> BoxFuture<'_, Result<Vec<ChannelFinding>, ConnectionError>> {
         Box::pin(async { Ok(Vec::new()) })
     }
@@ -169,37 +169,36 @@ pub trait Channel: Send + Sync + 'static {
 pub struct ChannelCapabilities {
     /// Events can be received.
     pub receive: bool,
-    /// A sent message can be changed at any time.
+    /// A sent message can be edited at any time.
     pub edit: bool,
     pub typing: bool,
     pub buttons: bool,
     pub files: bool,
-    /// An address without a chat means the chat that an environment variable names.
+    /// An address without a chat means the chat named by an environment variable.
     pub home: bool,
-    /// The text of a message is formatted; without it, adapters get the source.
+    /// The text of a message is formatted. Otherwise adapters get the source text.
     pub rich_text: bool,
-    /// A message that is sent twice under one id arrives once.
+    /// A message that is sent twice with the same id arrives once.
     pub idempotent: bool,
-    /// The longest message.
+    /// Maximum length of a message.
     pub max_length: Option<LengthLimit>,
 }
 
-/// How an answer is shown while it is written.
+/// How an answer is shown while it is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamMeans {
-    /// Not at all: it arrives whole.
+    /// Not at all: the answer arrives as a whole.
     None,
     /// A message is sent and edited.
     Edit { interval: Duration },
-    /// A message of the platform's own kind that grows. It is ended before its `lifetime` is over; an answer
-    /// that takes longer then comes as a message of its own.
+    /// A platform-specific message that grows. It is ended before its `lifetime` is over; an answer that
+    /// takes longer then arrives as a separate message.
     Stream { interval: Duration, lifetime: Duration },
-    /// A preview that is gone after `lifetime` unless it is shown again; the answer is a message of
-    /// its own.
+    /// A preview that disappears after `lifetime` unless it is shown again. The answer is a separate message.
     Draft { interval: Duration, lifetime: Duration },
 }
 
-/// A command, as a platform's menu shows it.
+/// A command as shown in a platform's menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChatCommandHint {
     /// Without the slash.
@@ -207,7 +206,7 @@ pub struct ChatCommandHint {
     pub about: &'static str,
 }
 
-/// Why a connection has ended or cannot be made.
+/// Why a connection ended or could not be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConnectionError {
@@ -220,9 +219,9 @@ pub struct ConnectionError {
 pub enum ConnectionErrorKind {
     /// Another attempt may succeed.
     Lost,
-    /// The platform refuses the credentials; only the owner can change that.
+    /// The platform refuses the credentials, which only the owner can change.
     Refused,
-    /// The adapter receives nothing.
+    /// The adapter cannot receive anything.
     SendsOnly,
 }
 

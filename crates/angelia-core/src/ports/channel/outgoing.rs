@@ -1,26 +1,26 @@
-//! Messages to a channel, and whether they have arrived.
+//! Messages to a channel, and whether they arrived.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use super::RichText;
 
-/// A message to send. No terminal control sequences.
+/// A message to send. Contains no terminal control sequences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutgoingMessage {
-    /// The same for every attempt, so that a receiver can recognise a repetition.
+    /// Identical for every attempt, so that a receiver can recognise a repetition.
     pub id: Arc<str>,
-    /// The text as it was written; for adapters with
-    /// [`rich_text`](super::ChannelCapabilities::rich_text) the visible text of `rich`.
+    /// The text as it was written. For adapters with [`rich_text`](super::ChannelCapabilities::rich_text),
+    /// the visible text of `rich`.
     pub text: Arc<str>,
-    /// The formatted text, where the platform can show it.
+    /// The formatted text, if the platform can show it.
     pub rich: Option<RichText>,
-    /// How many of the last blocks of `rich` show only what happens now, such as the tool that runs. A
-    /// stream that cannot take text back leaves them out.
+    /// How many of the last blocks in `rich` show only the current activity, such as the running tool. A
+    /// stream that cannot take text back omits them.
     pub passing_blocks: usize,
     /// An earlier attempt may have arrived.
     pub may_repeat: bool,
     pub buttons: Vec<Button>,
-    /// The platform's id of the message that this one answers.
+    /// The platform's id for the message that this one replies to.
     pub reply_to: Option<Arc<str>>,
 }
 
@@ -29,7 +29,7 @@ pub struct Button {
     pub label: Arc<str>,
     /// Sent back when the button is pressed; at most 64 bytes.
     pub value: Arc<str>,
-    /// The command that does the same, for platforms whose buttons can only write a message.
+    /// The equivalent command, for platforms whose buttons can only write a message.
     pub words: Option<Arc<str>>,
 }
 
@@ -41,7 +41,7 @@ pub struct OutgoingFile {
     pub name: Arc<str>,
 }
 
-/// The platform's id of a message, if it has one.
+/// The platform's id for a message, if it has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentMessage {
     pub message_id: Option<Arc<str>>,
@@ -61,7 +61,7 @@ pub enum SendErrorKind {
     Refused,
     /// The message has not arrived; another attempt may succeed.
     NotSent,
-    /// The message may have arrived: the connection broke after it was written.
+    /// The message may have arrived, because the connection broke after it was written.
     Unknown,
 }
 

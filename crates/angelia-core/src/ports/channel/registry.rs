@@ -1,4 +1,4 @@
-//! The adapters that are set up, and how an address is resolved to one of them.
+//! The configured adapters, and how an address is resolved to one of them.
 
 use std::{fmt, sync::Arc};
 
@@ -20,7 +20,7 @@ pub struct ChannelTarget {
 }
 
 impl ChannelRegistry {
-    /// `variable` looks up an environment variable.
+    /// Creates a registry. `variable` looks up an environment variable.
     pub fn new(
         adapters: Vec<Arc<dyn Channel>>,
         variable: impl Fn(&str) -> Option<String> + Send + Sync + 'static,

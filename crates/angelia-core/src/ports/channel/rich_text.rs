@@ -1,5 +1,5 @@
-//! Formatted text as a list of blocks, which every adapter can write in the dialect of its platform. It
-//! has no nesting, so it can be cut anywhere.
+//! Formatted text as a list of blocks, which every adapter can write in its platform's dialect. Blocks are
+//! not nested, so the text can be cut anywhere.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ pub struct RichText {
     pub blocks: Vec<RichBlock>,
 }
 
-/// Text on lines of its own.
+/// Text on its own lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RichBlock {
     pub kind: BlockKind,
     pub spans: Vec<Span>,
-    /// An empty line stands before the block, unless it is the first one.
+    /// Whether an empty line precedes the block, unless it is the first one.
     pub has_gap: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockKind {
-    /// Paragraphs, headings, and items of lists with their marks.
+    /// Paragraphs, headings, and list items with their bullets or numbers.
     Text,
     Quote,
-    /// In letters of one width; also tables.
+    /// Monospaced text, including tables.
     Code {
         language: Option<Arc<str>>,
     },
@@ -45,14 +45,14 @@ pub struct SpanStyle {
     pub link: Option<Arc<str>>,
 }
 
-/// The longest message of a platform.
+/// Maximum length of a platform's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LengthLimit {
     pub max: usize,
     pub unit: LengthUnit,
 }
 
-/// How a platform counts text.
+/// How a platform counts the length of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LengthUnit {
     Utf16,
@@ -71,13 +71,13 @@ impl LengthUnit {
 }
 
 impl RichText {
-    /// Text without formatting.
+    /// Returns text without formatting.
     pub fn plain(text: &str) -> Self {
         let spans = vec![Span { text: text.to_owned(), style: SpanStyle::default() }];
         Self { blocks: vec![RichBlock { kind: BlockKind::Text, spans, has_gap: false }] }
     }
 
-    /// Returns the text without formatting.
+    /// Returns only the characters, without formatting.
     pub fn visible_text(&self) -> String {
         let mut text = String::new();
         for (index, block) in self.blocks.iter().enumerate() {
@@ -95,7 +95,7 @@ impl RichText {
 }
 
 impl RichBlock {
-    /// Returns the text between this block and the one before it.
+    /// Returns the text between the previous block and this one.
     pub const fn separator(&self) -> &'static str {
         if self.has_gap { "\n\n" } else { "\n" }
     }

@@ -1,8 +1,9 @@
-//! Reads and writes files of the working directory, and no others.
+//! Reads and writes files in the working directory, and no others.
 //!
-//! A path is first resolved with all its symbolic links; the result must lie in the directory. Then
-//! the file is opened from the directory downwards, one name at a time and without following links,
-//! so a link created between the two steps has no effect. Only regular files are touched.
+//! First, all symbolic links of a path are resolved, and the result must be inside the directory.
+//! Then the file is opened from the directory downwards, one component at a time and without
+//! following links, so a link that is created between the two steps has no effect. Only regular
+//! files are touched.
 
 use std::{
     fs::File,
@@ -18,10 +19,10 @@ use rustix::{
 
 use crate::real_path::{RealPathError, real_path};
 
-/// Larger files are not read.
+/// Larger files are refused.
 const MAX_READ_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The reason why a file was not read or written.
+/// Why a file was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileError {
     #[error("{} is outside the working directory; nothing is read, written or run there", .0.display())]
@@ -46,7 +47,7 @@ pub(crate) struct WorkDir {
 const DIRECTORY_FLAGS: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
-/// `NONBLOCK` and `NOCTTY`: opening a named pipe or a device must not block.
+/// `NONBLOCK` and `NOCTTY` keep the opening of a named pipe or a device from blocking.
 const FILE_FLAGS: OFlags =
     OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
@@ -94,7 +95,7 @@ impl WorkDir {
     }
 
     pub(super) fn write(&self, path: &Path, text: &str) -> Result<(), FileError> {
-        // No `TRUNC`: the file is emptied only after `open_file` has checked that it is regular.
+        // No `TRUNC`: truncate only after `open_file` has checked that the file is regular.
         let flags = OFlags::WRONLY | OFlags::CREATE;
         let mut file = self.open_file(path, flags)?;
         let mut write = || {
@@ -146,8 +147,8 @@ impl WorkDir {
     }
 }
 
-/// Converts an error of `openat`. `LOOP` means that a link appeared after the path was resolved,
-/// and it may lead anywhere.
+/// Converts an error from `openat`. `LOOP` means that a link appeared after the path was resolved;
+/// it may lead anywhere.
 fn open_error(path: &Path, error: Errno) -> FileError {
     match error {
         Errno::LOOP => FileError::Outside(path.to_owned()),
@@ -161,7 +162,7 @@ fn io_error(path: &Path) -> impl Fn(io::Error) -> FileError {
     move |source| FileError::Io { path: path.clone(), source }
 }
 
-/// Returns `lines` lines from `line` on, which is counted from 1.
+/// Returns `lines` lines starting at `line`, which is counted from 1.
 fn excerpt(text: &str, line: u64, lines: Option<u64>) -> String {
     let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let from = text.split_inclusive('\n').skip(count(line.max(1) - 1));

@@ -1,18 +1,18 @@
-//! The client side of ACP: agents may ask us to read and write files and to run programs, only
+//! The client side of ACP: agents may ask us to read and write files and to run programs, but only
 //! inside the working directory.
 //!
-//! | | needs |
+//! | request | requires |
 //! |---|---|
 //! | read a file | nothing, unless `disallowed_tools` names `read_text_file` |
-//! | write a file | an approval as an edit, by `write_text_file` |
-//! | run a program | an approval as a command, by `terminal` |
+//! | write a file | approval of an edit, as `write_text_file` |
+//! | run a program | approval of a command, as `terminal` |
 //!
-//! The files and the command of a tool call that was approved need no second approval.
+//! Once a tool call is approved, its files and its command need no second approval.
 //!
 //! - `request`: parses the agent's requests. Pure.
 //! - `files`: file access that cannot leave the working directory.
 //! - `terminal`: running programs.
-//! - `service`: carries out the requests.
+//! - `service`: executes the requests.
 
 mod files;
 mod request;

@@ -1,5 +1,5 @@
-//! Parses the agent's requests to us. Pure: paths are checked by their text only, and again with
-//! all symbolic links when they are opened.
+//! Parses the agent's requests to us. Pure: paths are checked only as text here, and again with all
+//! symbolic links when they are opened.
 
 use std::{
     fmt::Write as _,
@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::truncation::{first_line, truncate_chars};
 
-/// A request of the agent to act for it.
+/// A request from the agent for us to do something.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientRequest {
     Read {
@@ -48,7 +48,7 @@ pub struct TerminalProgram {
     pub output_limit: Option<u64>,
 }
 
-/// The files and the command that were allowed with a tool call.
+/// The files and the command that were allowed together with a tool call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ToolGrantRef<'a> {
     pub(crate) paths: &'a [Box<str>],
@@ -96,8 +96,8 @@ struct TerminalParams {
     terminal_id: Box<str>,
 }
 
-/// Parses a request. `roots` are the working directory, as configured and without symbolic links.
-/// `None`: we do not support the method.
+/// Parses a request. Returns `None` for a method that we do not support. `roots` holds the working
+/// directory twice: as configured, and without symbolic links.
 pub(crate) fn parse_request(
     method: &str,
     params: &RawValue,
@@ -163,7 +163,7 @@ fn parse_program(
     }))
 }
 
-/// Normalises a path and refuses it if its text leads out of the working directory. Symbolic links
+/// Normalises a path, and refuses one whose text leads out of the working directory. Symbolic links
 /// are checked when the path is opened.
 fn normalise_inside(path: &str, roots: &[PathBuf]) -> Result<PathBuf, ErrorObject> {
     let refuse = |why: &str| Err(ErrorObject::new(INVALID_PARAMS, format!("{path}: {why}")));
@@ -190,8 +190,8 @@ fn normalise_inside(path: &str, roots: &[PathBuf]) -> Result<PathBuf, ErrorObjec
 }
 
 impl ClientRequest {
-    /// Describes the request for the permission rules and for people. `None`: it concerns a terminal
-    /// that already runs, and needs no permission.
+    /// Describes the request for the permission rules and for people. Returns `None` for a request
+    /// about a running terminal, which needs no permission.
     pub(crate) fn to_approval(&self, cwd: &Path) -> Option<ApprovalRequest> {
         let place = format!("in {}", cwd.display());
         let mut access = ToolAccess::default();
@@ -255,7 +255,7 @@ impl ClientRequest {
         super::super::protocol::outgoing::to_raw(&input).into()
     }
 
-    /// Returns whether an earlier grant covers the request.
+    /// Reports whether an earlier grant covers the request.
     pub(crate) fn is_covered_by(&self, granted: ToolGrantRef<'_>, roots: &[PathBuf]) -> bool {
         match self {
             Self::Write { path, .. } => {
@@ -272,7 +272,7 @@ impl ClientRequest {
 }
 
 impl TerminalProgram {
-    /// A command without arguments is a line for the shell.
+    /// Reports whether the command is a shell line, that is, has no arguments.
     pub fn is_shell_line(&self) -> bool {
         self.args.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Carries out the agent's requests that are allowed. A slow request does not block the turn: its
+//! Executes the agent's requests that were allowed. A slow request does not block the turn: its
 //! response is delivered when it is ready.
 
 use std::{collections::BTreeMap, ffi::OsString, io, path::Path, sync::Arc};
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::host::ExecutorHost;
 
-/// Limits the reads, writes and waits that run at once.
+/// The maximum number of concurrent reads, writes and waits.
 const MAX_JOBS: usize = 64;
 
-/// The response to a request of the agent.
+/// The response to a request from the agent.
 #[derive(Debug)]
 pub(crate) struct ClientResponse {
     pub(crate) id: RpcId<'static>,
@@ -26,7 +26,7 @@ pub(crate) struct ClientResponse {
     pub(crate) terminal: Option<Box<str>>,
 }
 
-/// Carries out the requests of one agent in its working directory.
+/// Executes the requests of one agent in its working directory.
 #[derive(Debug)]
 pub(crate) struct Service {
     root: Arc<WorkDir>,
@@ -52,7 +52,8 @@ impl Service {
         self.root.path()
     }
 
-    /// Starts a request. `None`: it is running, and [`Self::next`] will return its response.
+    /// Starts a request. Returns `None` if it is still running; [`Self::next_response`] then
+    /// returns its response.
     pub(crate) async fn start(
         &mut self,
         id: RpcId<'static>,
@@ -125,12 +126,12 @@ impl Service {
         });
     }
 
-    /// Waits for the next response; for ever if no request is running. Cancel-safe.
+    /// Waits for the next response; waits forever if no request is running. Cancel-safe.
     pub(crate) async fn next_response(&mut self) -> ClientResponse {
         loop {
             match self.jobs.join_next().await {
                 Some(Ok(served)) => return served,
-                Some(Err(error)) => tracing::error!(%error, "a request of an agent failed"),
+                Some(Err(error)) => tracing::error!(%error, "an agent's request failed"),
                 None => return std::future::pending().await,
             }
         }

@@ -1,5 +1,5 @@
-//! Runs programs for agents. Stdout and stderr are one bounded stream, and no program outlives the
-//! session.
+//! Runs programs for agents. Stdout and stderr are merged into one bounded stream, and no program
+//! outlives the session.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -26,13 +26,13 @@ use crate::{
     },
 };
 
-/// The output kept of a program: the default and the maximum.
+/// How much output of a program is kept: both the default and the maximum.
 const MAX_OUTPUT_BYTES: usize = 1024 * 1024;
 
-/// Limits the open terminals of a session.
+/// The maximum number of open terminals in a session.
 const MAX_TERMINALS: usize = 32;
 
-/// The time for a program to exit before it is killed.
+/// How long a program has to exit before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ struct OutputTail {
 impl OutputTail {
     fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
-        // Drop only when twice the limit is reached, so that this does not happen on every read.
+        // Trim only at twice the limit, so that this does not happen on every read.
         if self.bytes.len() > 2 * self.limit {
             self.trim();
         }
@@ -86,7 +86,7 @@ impl OutputTail {
         if excess == 0 {
             return;
         }
-        // Drop up to the start of a UTF-8 character.
+        // Cut at the start of a UTF-8 character.
         let is_start = |byte: &u8| !(0x80..0xc0).contains(byte);
         let rest = &self.bytes[excess..];
         let from = excess + rest.iter().position(is_start).unwrap_or(rest.len());
@@ -111,7 +111,7 @@ impl Terminals {
         }
     }
 
-    /// Starts a program in `folder`, which must have been checked, and returns the terminal's id.
+    /// Starts a program in `folder`, which the caller must have checked. Returns the terminal's id.
     pub(super) async fn run(
         &mut self,
         program: &TerminalProgram,
@@ -132,7 +132,7 @@ impl Terminals {
         for (name, value) in &program.env {
             env.insert((**name).into(), (**value).into());
         }
-        // A mark of its own: stopping the program must not stop the agent.
+        // A separate mark, because stopping the program must not stop the agent.
         let mark = self.host.fresh_mark().map_err(TerminalError::Invalid)?;
         let launch = ProcessLaunch {
             program: program_path,
@@ -180,7 +180,7 @@ impl Terminals {
         Some(lock(&terminal.output).text())
     }
 
-    /// Returns a future that waits for the exit of the program and does not borrow `self`.
+    /// Returns a future that waits for the program to exit and does not borrow `self`.
     pub(super) fn wait(
         &self,
         id: &str,
@@ -211,13 +211,13 @@ impl Terminals {
             terminal.stop.cancel();
         }
         let all = async { while self.supervisors.join_next().await.is_some() {} };
-        // The programs that are left are killed when `self` is dropped.
+        // Programs that are still running are killed when `self` is dropped.
         let _ = timeout(2 * GRACE, all).await;
         self.terminals.clear();
     }
 }
 
-/// Reads the output of a program until it exits or is stopped, then terminates all its processes.
+/// Reads a program's output until it exits or is stopped, then terminates all its processes.
 async fn supervise(
     mut child: Child,
     output: Arc<Mutex<OutputTail>>,

@@ -96,7 +96,7 @@ impl AgentDescription {
     }
 }
 
-/// A setting of a conversation (its mode or model): the current value and the available ones.
+/// A setting of a conversation (its mode or model): the current value and the available values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionSetting {
     pub current: Option<Arc<str>>,
@@ -108,7 +108,7 @@ pub struct SessionSetting {
 /// The request that changes a setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SettingRequest {
-    /// A method of its own, such as `session/set_mode`.
+    /// A dedicated method, such as `session/set_mode`.
     #[default]
     Method,
     /// `session/set_config_option`, with this option id.

@@ -1,5 +1,5 @@
-//! Messages of agents during a turn. Every field may be missing or have another type; such a field
-//! counts as absent, and the other fields are still read.
+//! Messages from agents during a turn. Any field may be missing or have an unexpected type. Such a
+//! field counts as absent, and the other fields are still read.
 
 use std::sync::Arc;
 
@@ -73,11 +73,11 @@ pub(crate) struct ToolCallFields<'a> {
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct ToolCallContent<'a> {
     content: Lenient<IncomingBlock<'a>>,
-    /// Of a diff.
+    /// The file of a diff.
     pub(crate) path: Lenient<BorrowedStr<'a>>,
-    /// The file's content, or a part of it, before the change.
+    /// The file's content, or part of it, before the change.
     pub(crate) old_text: Lenient<BorrowedStr<'a>>,
-    /// The same after the change.
+    /// The same content after the change.
     pub(crate) new_text: Lenient<BorrowedStr<'a>>,
     pub(crate) terminal_id: Lenient<BorrowedStr<'a>>,
 }
@@ -87,8 +87,8 @@ impl ToolCallContent<'_> {
         self.content.0.as_ref()?.text()
     }
 
-    /// Many agents send only the part of the file that changes, although the protocol means the
-    /// whole file; a replacement is right for both.
+    /// Returns the change of a diff. Many agents send only the part of the file that changes,
+    /// although the protocol asks for the whole file. A replacement is right in both cases.
     fn file_edit(&self) -> Option<FileEdit> {
         let new: Arc<str> = self.new_text.as_str()?.into();
         let change = match self.old_text.as_str().filter(|old| !old.is_empty()) {
@@ -110,13 +110,13 @@ impl<'a> ToolCallFields<'a> {
         serde_json::from_str(raw.get()).ok()
     }
 
-    /// Returns the content. `None`: the message does not mention content, so it is unchanged.
+    /// Returns the content, or `None` if the message does not mention it and it is unchanged.
     pub(crate) fn content(&self) -> Option<impl Iterator<Item = &ToolCallContent<'a>>> {
         let content = self.content.0.as_ref()?;
         Some(content.iter().filter_map(|one| one.0.as_ref()))
     }
 
-    /// Returns the changes in the diffs of the content. `None`: there are no diffs, so earlier ones
+    /// Returns the changes in the content's diffs, or `None` if there are no diffs and earlier ones
     /// stay valid.
     pub(crate) fn file_edits(&self) -> Option<Vec<FileEdit>> {
         let edits: Vec<FileEdit> = self.content()?.filter_map(ToolCallContent::file_edit).collect();
@@ -132,8 +132,8 @@ impl<'a> ToolCallFields<'a> {
         locations.chain(changes).collect()
     }
 
-    /// Returns the agent's own name for the tool: from the protocol's field, or else from the
-    /// `_meta` in which some agents put it.
+    /// Returns the agent's own name for the tool, from the protocol's field or else from the
+    /// `_meta` object in which some agents put it.
     pub(crate) fn tool_name(&self) -> Option<String> {
         let is_name = |name: &str| !name.is_empty() && !name.contains(['(', ')', ' ', '\n', '\t']);
         if let Some(name) = self.name.as_str().map(str::trim).filter(|name| is_name(name)) {
@@ -147,7 +147,7 @@ impl<'a> ToolCallFields<'a> {
     }
 }
 
-/// The parts of a tool's input that we know, under the names that different agents use.
+/// The known parts of a tool's input, under the names that different agents use.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpToolInput<'a> {
     #[serde(borrow, default)]
@@ -194,7 +194,7 @@ impl<'a> AcpToolInput<'a> {
         (!line.trim().is_empty()).then_some(line)
     }
 
-    /// Returns the command with its words, as far as the agent states them.
+    /// Returns the command, split into words if the agent states it that way.
     pub(crate) fn command_access(&self) -> Option<CommandAccess> {
         match self.command.0.as_ref().or(self.cmd.0.as_ref())? {
             CommandField::Line(line) => Some(CommandAccess::shell(&*line.0)),
@@ -219,7 +219,7 @@ impl<'a> AcpToolInput<'a> {
     }
 }
 
-/// Maps the protocol's kinds of tools to our classes. A move is not classed as an edit, because the
+/// Maps the protocol's tool kinds to our classes. A move is not classed as an edit, because the
 /// agent reports only one of its two paths.
 pub(crate) fn tool_class(kind: Option<&str>) -> ToolClass {
     match kind {
@@ -245,7 +245,7 @@ struct OptionFields<'a> {
     kind: Lenient<BorrowedStr<'a>>,
 }
 
-/// The option ids of a permission request, by their kind. The ids are the agent's own and carry no
+/// The option ids of a permission request, by kind. The agent chooses the ids; they carry no
 /// meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PermissionOptions {
@@ -306,7 +306,7 @@ struct Cost<'a> {
 }
 
 impl UsageFields<'_> {
-    /// Returns the fill level of the context, if the agent reports it.
+    /// Returns how full the context window is, if the agent reports it.
     pub(crate) fn context(&self) -> Option<ContextWindow> {
         ContextWindow::from_reported(self.used.get()?, self.size.get()?)
     }
@@ -357,8 +357,8 @@ struct Quota {
 }
 
 impl PromptResult<'_> {
-    /// Returns the tokens from the protocol's field, or else from the `_meta` in which some agents
-    /// put them.
+    /// Returns the tokens from the protocol's field, or else from the `_meta` object in which some
+    /// agents put them.
     pub(crate) fn tokens(&self) -> Option<TurnTokens> {
         let meta = || self.meta.get()?.quota.get()?.token_count.get();
         self.usage.get().or_else(meta)

@@ -1,8 +1,8 @@
 //! The JSON of both directions.
 //!
-//! - [`incoming`]: messages of agents during a turn, parsed leniently because agents deviate from
+//! - [`incoming`]: messages from agents during a turn, parsed leniently because agents deviate from
 //!   the protocol.
-//! - [`handshake`]: their answers to `initialize` and to the requests that open a conversation.
+//! - [`handshake`]: agents' answers to `initialize` and to requests that open a conversation.
 //! - [`outgoing`]: our messages.
 
 pub mod handshake;

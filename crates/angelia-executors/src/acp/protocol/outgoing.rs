@@ -1,4 +1,4 @@
-//! Our messages. They use the types of the protocol's own crate where it has them.
+//! Our messages. They use the types of the protocol's own crate where that crate has them.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub const SESSION_RESUME: &str = "session/resume";
 pub const SESSION_DELETE: &str = "session/delete";
 pub const SESSION_PROMPT: &str = "session/prompt";
 pub const SESSION_CANCEL: &str = "session/cancel";
-/// A barrier: no agent knows this method, and everything sent before its refusal is older output.
+/// A barrier: no agent knows this method, and output that arrives before its refusal is older.
 pub const BARRIER: &str = "_angelia/settled";
 
 /// One of our requests or notifications.
@@ -46,9 +46,9 @@ impl AcpCall {
     }
 
     pub fn initialize() -> Self {
-        // We serve file reads but do not offer them: Gemini CLI 0.61 does not recognise any of our
-        // errors as "there is no such file", so it could not create files. Every agent can read by
-        // itself.
+        // We serve file reads but do not offer them. Gemini CLI 0.61 does not recognise any of our
+        // errors as "there is no such file", so it could not create files. Every agent can read
+        // files itself.
         let files = FileSystemCapabilities::new().write_text_file(true);
         let can = ClientCapabilities::new().fs(files).terminal(true);
         let info =
@@ -80,7 +80,7 @@ impl AcpCall {
         Self::new(SESSION_PROMPT, &PromptRequest::new(session.to_owned(), blocks))
     }
 
-    /// The notification that cancels the running turn.
+    /// Returns the notification that cancels the running turn.
     pub fn cancel(session: &str) -> Self {
         Self::new(SESSION_CANCEL, &CancelNotification::new(session.to_owned()))
     }
@@ -128,7 +128,8 @@ pub(crate) fn to_raw(value: &Value) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_default()
 }
 
-/// Converts the content of a turn. `false`: images were left out, because the agent takes none.
+/// Converts the content of a turn. Returns `false` if images were left out because the agent
+/// accepts none.
 pub fn content_blocks(content: &[Content], images: bool) -> (Vec<ContentBlock>, bool) {
     let mut all = true;
     let blocks = content.iter().filter_map(|content| match content {
@@ -172,7 +173,7 @@ pub fn to_mcp_server(
     };
     if let Some(command) = fields.get("command").and_then(Value::as_str) {
         let args = fields.get("args").and_then(Value::as_array);
-        // The server carries the mark of its agent, so that it is found and ended with it.
+        // The server carries its agent's mark, so that a sweep ends it with the agent.
         let (variable, value) = mark.env_variable();
         let mut env: Vec<EnvVariable> =
             (table("env").into_iter()).map(|(name, value)| EnvVariable::new(name, value)).collect();

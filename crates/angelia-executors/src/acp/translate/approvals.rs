@@ -2,7 +2,7 @@
 //! program through us.
 //!
 //! Permission options are chosen by their kind. The agent gets a one-time permission or none,
-//! because it may remember a lasting one for ever; the engine remembers the grants.
+//! because it might remember a lasting permission forever. The engine remembers the grants instead.
 
 use std::{fmt::Write as _, path::Path, sync::Arc};
 
@@ -28,12 +28,12 @@ use crate::{
     truncation::{first_line, truncate_chars},
 };
 
-/// Limits the input and the description of a tool in its approval.
+/// Limits the length of a tool's input and description in its approval.
 const MAX_DETAIL_CHARS: usize = 2000;
 
 pub(crate) const REQUEST_PERMISSION: &str = "session/request_permission";
 
-/// An approval without a decision.
+/// An approval that awaits a decision.
 #[derive(Debug)]
 pub(super) struct AcpPendingApproval {
     key: Arc<str>,
@@ -54,7 +54,7 @@ enum ApprovalTarget {
     Request(ClientRequest),
 }
 
-/// The files and the command that are allowed with a tool call, until the end of the turn.
+/// The files and the command that are allowed together with a tool call, until the end of the turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ToolGrant {
     pub(super) paths: Vec<Box<str>>,
@@ -68,7 +68,7 @@ impl ToolGrant {
 }
 
 impl AcpPendingApproval {
-    /// Withdraws the approval and returns the answer for the agent.
+    /// Withdraws the approval and returns the answer to the agent.
     fn cancel(self, out: &mut Vec<AgentEvent>) -> DecisionEffect {
         out.push(AgentEvent::ApprovalWithdrawn(self.key));
         match self.target {
@@ -84,7 +84,7 @@ impl AcpPendingApproval {
     }
 }
 
-/// The next step for a request of the agent after a decision.
+/// What to do with a request from the agent after a decision.
 #[derive(Debug)]
 pub enum DecisionEffect {
     Reply(RpcId<'static>, Box<RawValue>),
@@ -106,8 +106,8 @@ impl AcpTranslator {
             return over();
         };
         let key: Arc<str> = approval_key(id);
-        // A request with an id that is in use, between turns, or after a cancel cannot be decided,
-        // so it is answered as cancelled.
+        // A request cannot be decided if its id is already in use, between turns, or after a
+        // cancel. Answer it as cancelled.
         let is_asked = self.pending_approvals.iter().any(|asked| asked.key == key);
         let Some(turn) = self.turn.as_mut().filter(|_| !is_asked && !self.stopping) else {
             return over();
@@ -141,8 +141,8 @@ impl AcpTranslator {
         AcpRequestOutcome::Approval
     }
 
-    /// Handles a request to act for the agent: the engine decides it. Only a request about a
-    /// running terminal is carried out at once.
+    /// Handles a request to do something for the agent. The engine decides on it; only a request
+    /// about a running terminal is executed at once.
     pub(super) fn on_client_request(
         &mut self,
         id: &RpcId<'_>,
@@ -155,7 +155,8 @@ impl AcpTranslator {
         let Some(mut request) = wish.to_approval(self.context.cwd()) else {
             return AcpRequestOutcome::Execute(wish);
         };
-        // Allowed with its tool call, so that no person is asked again; but deny rules apply.
+        // The request was allowed with its tool call, so nobody is asked again, but deny rules
+        // still apply.
         let is_granted =
             |grant: &ToolGrant| wish.is_covered_by(grant.as_grant_ref(), &self.context.roots);
         if turn.grants.iter().any(is_granted) {
@@ -177,7 +178,7 @@ impl AcpTranslator {
         AcpRequestOutcome::Approval
     }
 
-    /// Applies a decision. `None`: the approval is no longer open.
+    /// Applies a decision. Returns `None` if the approval is no longer open.
     pub fn decide(
         &mut self,
         key: &str,
@@ -198,8 +199,8 @@ impl AcpTranslator {
                 let option = choices.option_for(decision.verdict);
                 let allowed = decision.verdict.allows();
                 if allowed && option.is_none() {
-                    let text = "the agent offers no way to allow this only once, and a lasting \
-                                permission is not given; it was declined";
+                    let text = "the agent offers no way to allow this only once, and Angelia gives \
+                                no lasting permission; it was declined";
                     let notice = Notice::new(NoticeLevel::Warning, "declined", text);
                     emit_event(EventKind::Notice(notice), out);
                 }
@@ -217,12 +218,13 @@ impl AcpTranslator {
         })
     }
 
-    /// Carries out a request to which there is no objection. `None`: it is no longer open.
+    /// Executes a request without objection from the engine. Returns `None` if it is no longer
+    /// open.
     pub fn proceed(&mut self, key: &str, out: &mut Vec<AgentEvent>) -> Option<DecisionEffect> {
         self.decide(key, &Decision::new(Verdict::Once, "rule"), out)
     }
 
-    /// Handles the agent's `$/cancel_request`. `None`: no approval with this id is open.
+    /// Handles the agent's `$/cancel_request`. Returns `None` if no approval with this id is open.
     pub fn on_cancel_request(
         &mut self,
         params: Option<&RawValue>,
@@ -246,7 +248,7 @@ impl AcpTranslator {
         self.withdraw_approvals(out)
     }
 
-    /// Withdraws every approval and returns the answers for the agent.
+    /// Withdraws every approval and returns the answers to the agent.
     pub fn withdraw_approvals(&mut self, out: &mut Vec<AgentEvent>) -> Vec<DecisionEffect> {
         let asked = std::mem::take(&mut self.pending_approvals).into_iter();
         asked.map(|asked| asked.cancel(out)).collect()
@@ -268,7 +270,8 @@ impl AcpRequestOutcome {
 }
 
 impl PermissionOptions {
-    /// Returns the option id for a verdict. `None`: the agent offers none, so it gets `cancelled`.
+    /// Returns the option id for a verdict. If the agent offers none, returns `None`, which is sent
+    /// as `cancelled`.
     fn option_for(&self, verdict: Verdict) -> Option<&str> {
         match verdict {
             Verdict::Once | Verdict::Session | Verdict::Always => self.allow_once.as_deref(),
@@ -279,14 +282,14 @@ impl PermissionOptions {
 }
 
 fn approval_key(id: &RpcId<'_>) -> Arc<str> {
-    // The quotes keep the string "1" apart from the number 1.
+    // The quotes distinguish the string "1" from the number 1.
     match id {
         RpcId::Number(number) => number.to_string().into(),
         RpcId::Text(text) => format!("{text:?}").into(),
     }
 }
 
-/// Builds the approval for a tool call. Its detail is never empty.
+/// Builds the approval request for a tool call. Its detail is never empty.
 fn tool_approval(tool: &AcpToolCall, key: &Arc<str>, cwd: &Path) -> ApprovalRequest {
     let mut detail = String::new();
     let mut line = |text: &str| {
@@ -306,7 +309,7 @@ fn tool_approval(tool: &AcpToolCall, key: &Arc<str>, cwd: &Path) -> ApprovalRequ
         line(path);
     }
     let input = tool.input();
-    // A diff is clearer than the texts of an edit.
+    // A diff is clearer than the raw input of an edit.
     if command.is_none() && tool.edits().is_empty() && input.get() != "{}" {
         line(&truncate_chars(input.get(), MAX_DETAIL_CHARS));
     }
@@ -329,7 +332,7 @@ fn tool_approval(tool: &AcpToolCall, key: &Arc<str>, cwd: &Path) -> ApprovalRequ
     }
 }
 
-/// Builds the approval for a permission request without a readable tool call.
+/// Builds the approval request for a permission request whose tool call cannot be read.
 fn unknown_approval(params: &RawValue, key: &Arc<str>, cwd: &Path) -> ApprovalRequest {
     let input: RawJson = params.to_owned().into();
     ApprovalRequest {

@@ -60,7 +60,8 @@ impl AcpTranslator {
         }
     }
 
-    /// Ends the turn without an answer: the agent has exited or was given up. `None`: no turn runs.
+    /// Ends the turn without an answer, because the agent has exited or was given up. Returns
+    /// `None` if no turn is running.
     pub fn on_end_of_output(&mut self, out: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         let was_stopping = self.stopping;
         self.turn.as_ref()?;

@@ -1,4 +1,4 @@
-//! Translates the messages of an agent into events. Pure and total: unknown messages become
+//! Translates an agent's messages into events. Pure and total: unknown messages become
 //! [`EventKind::Native`], and only the answer to its prompt ends a turn.
 //!
 //! - `text`: text blocks. `tool`: tool calls. `approvals`: approvals. `usage`: tokens and cost.
@@ -49,10 +49,10 @@ const SESSION_UPDATE: &str = "session/update";
 /// Updates that produce no event, and why.
 pub const SILENT: &[(&str, &str)] = &[
     ("user_message_chunk", "our own words, repeated"),
-    ("usage_update", "told with the end of the turn"),
+    ("usage_update", "reported at the end of the turn"),
 ];
 
-/// The settings of a translator, which do not change while the agent lives.
+/// The settings of a translator, which do not change during the agent's life.
 #[derive(Clone, Debug)]
 pub struct AcpContext {
     pub profile: Arc<str>,
@@ -65,7 +65,7 @@ pub struct AcpContext {
     /// The working directory, first as configured, then without symbolic links.
     pub roots: Vec<PathBuf>,
     pub agent: AgentDescription,
-    /// Whether the cost is reported during the turn, because a budget limits it.
+    /// Whether to report the cost during the turn, because a budget limits it.
     pub reports_cost: bool,
 }
 
@@ -75,14 +75,14 @@ impl AcpContext {
     }
 }
 
-/// The next step for a request of the agent.
+/// What to do with a request from the agent.
 #[derive(Debug)]
 pub enum AcpRequestOutcome {
     Now(Box<RawValue>),
     Error(ErrorObject),
     /// Wait for an approval.
     Approval,
-    /// Carry the request out and answer with its result.
+    /// Execute the request and answer with its result.
     Execute(ClientRequest),
 }
 
@@ -92,10 +92,10 @@ pub struct AcpTranslator {
     context: AcpContext,
     turn: Option<AcpTurn>,
     pending_approvals: Vec<AcpPendingApproval>,
-    /// The turn is being cancelled: new permission requests are answered as cancelled.
+    /// Set while the turn is being cancelled; new permission requests are answered as cancelled.
     stopping: bool,
     cost: ConversationCost,
-    /// Ids of the previous turn's tool calls, to recognise late updates about them.
+    /// The ids of the previous turn's tool calls, for recognising late updates about them.
     past_tool_calls: HashSet<Box<str>>,
 }
 
@@ -132,8 +132,8 @@ impl AcpTranslator {
         self.turn.is_some()
     }
 
-    /// Begins a turn when its prompt is sent. The protocol does not confirm that the prompt has
-    /// arrived.
+    /// Begins a turn when its prompt is sent, because the protocol does not confirm that a prompt
+    /// has arrived.
     pub fn begin_turn(&mut self, out: &mut Vec<AgentEvent>) {
         let context = &self.context;
         let started = AgentStart {
@@ -183,7 +183,7 @@ impl AcpTranslator {
         if kind == "usage_update" {
             return self.on_usage_update(raw, out);
         }
-        // Updates between turns have no viewer.
+        // Nobody sees updates between turns.
         if self.turn.is_none() {
             return;
         }
@@ -230,7 +230,7 @@ impl AcpTranslator {
             return false;
         };
         if !is_new && self.past_tool_calls.contains(native) && !turn.tools.contains(native) {
-            // A late update: the call ended with its turn.
+            // A late update about a call that ended with its turn.
             return true;
         }
         turn.texts.close(out);
@@ -255,7 +255,7 @@ impl AcpTranslator {
         }
     }
 
-    /// Translates a request of the agent and returns the next step.
+    /// Translates a request from the agent and returns what to do with it.
     pub fn on_request(
         &mut self,
         id: &RpcId<'_>,
@@ -279,7 +279,7 @@ impl AcpTranslator {
         }
     }
 
-    /// Returns whether a tool call was announced and is not shown yet.
+    /// Reports whether a tool call was announced but is not shown yet.
     pub fn has_announced_calls(&self) -> bool {
         (self.turn.as_ref()).is_some_and(|turn| turn.tools.has_announced())
     }
@@ -300,7 +300,7 @@ impl AcpTranslator {
     /// Reports a line over the size limit.
     pub fn on_too_long(&mut self, bytes: usize, out: &mut Vec<AgentEvent>) {
         if self.turn.is_some() {
-            let text = format!("a message of {bytes} bytes was too long and is left out");
+            let text = format!("a message of {bytes} bytes was too long and was skipped");
             let notice = Notice::new(NoticeLevel::Warning, "line_too_long", text);
             emit_event(EventKind::Notice(notice), out);
         }

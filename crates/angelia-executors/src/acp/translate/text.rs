@@ -1,5 +1,5 @@
-//! Text blocks. ACP streams text without block boundaries, so a block ends when text of the other
-//! channel or of another message arrives, a tool is called, or the turn ends.
+//! Text blocks. ACP streams text without block boundaries. A block therefore ends when text of the
+//! other channel or another message arrives, when a tool is called, or when the turn ends.
 
 use angelia_core::{
     model::{BlockId, EventKind, TextChannel},

@@ -1,7 +1,7 @@
 //! Tool calls. The protocol reports them in parts and in any order, and not every agent sends all
-//! parts: a call may appear first in its permission request, or only when it has ended.
+//! parts: a call may first appear in its permission request, or only when it has ended.
 //!
-//! A call that is only announced is held back until more is known, because its event is emitted
+//! A call that was only announced is held back until more is known, because its event is emitted
 //! only once.
 
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
@@ -21,7 +21,7 @@ use crate::{
     truncation::first_line,
 };
 
-/// The output of a declined call for which the agent sends none.
+/// The output of a declined call if the agent sends none.
 const DECLINED_OUTPUT: &str = "declined";
 /// The output of a call that was still running at the end of the turn.
 const NO_RESULT_OUTPUT: &str = "the turn ended before its result was known";
@@ -43,7 +43,7 @@ enum CallState {
 /// The state of one tool call.
 #[derive(Debug)]
 pub(super) struct AcpToolCall {
-    /// The agent's id for the call, which it may use again for a later one.
+    /// The agent's id for the call, which the agent may reuse for a later call.
     native_id: Box<str>,
     pub(super) id: ToolId,
     name: Option<Arc<str>>,
@@ -51,13 +51,13 @@ pub(super) struct AcpToolCall {
     title: Option<Box<str>>,
     input: Option<RawJson>,
     pub(super) paths: Vec<Box<str>>,
-    /// The changes of files that the call makes.
+    /// The file changes that the call makes.
     edits: Vec<FileEdit>,
     /// Text content that arrived before the call ran.
     description: Option<String>,
     output: CallOutput,
     state: CallState,
-    /// The approval for the call was denied.
+    /// Set if the approval for the call was denied.
     declined: bool,
 }
 
@@ -74,8 +74,8 @@ impl AcpToolCalls {
         self.calls.iter().rposition(|tool| *tool.native_id == *native)
     }
 
-    /// Returns the index of the call with this id. Adds a call if there is none, or if `is_new` and
-    /// the last call with this id has ended.
+    /// Returns the index of the call with this id. Adds a call if there is none, or if `is_new` is
+    /// set and the last call with this id has ended.
     fn find_or_add(&mut self, native: &str, is_new: bool) -> usize {
         if let Some(at) = self.index(native)
             && !(is_new && self.calls[at].state == CallState::Done)
@@ -116,7 +116,7 @@ impl AcpToolCalls {
         let status = fields.status.as_str();
         let is_announced = is_new && matches!(status, None | Some("pending"));
         let is_over = matches!(status, Some("completed" | "failed" | "cancelled"));
-        // Text before the call runs describes it; text with its end is output.
+        // Text before the call runs describes it; text that arrives with its end is output.
         if tool.state == CallState::Announced && !is_over {
             tool.move_text_to_description();
         }
@@ -151,8 +151,8 @@ impl AcpToolCalls {
         }
     }
 
-    /// Moves the other calls on when the agent starts another action: announced calls are shown as
-    /// running, and declined calls are finished.
+    /// Updates the other calls when the agent starts another action: shows announced calls as
+    /// running, and finishes declined calls.
     pub(super) fn advance_others(&mut self, except: Option<&str>, out: &mut Vec<AgentEvent>) {
         for at in 0..self.calls.len() {
             if except.is_some_and(|native| *self.calls[at].native_id == *native) {
@@ -229,7 +229,7 @@ impl AcpToolCall {
         if let Some(title) = fields.title.as_str().filter(|title| !title.trim().is_empty()) {
             self.title = Some(title.into());
         }
-        // A later update may carry an empty input; the earlier one is kept then.
+        // A later update may carry an empty input; keep the earlier one then.
         if let Some(input) = fields.raw_input
             && (self.input.is_none() || entry_count(input) > 0)
         {
@@ -294,8 +294,8 @@ impl AcpToolCall {
         })
     }
 
-    /// Returns the paths and the command that the call touches, as the agent states them, never
-    /// those of a text for people.
+    /// Returns the paths and the command that the call touches. They come from the agent's
+    /// structured fields, never from display text.
     pub(super) fn access(&self) -> ToolAccess {
         let input = self.input.as_ref().map(|raw| AcpToolInput::parse(raw)).unwrap_or_default();
         let paths = self.paths.iter().map(|path| &**path).chain(input.paths());
@@ -312,8 +312,8 @@ impl AcpToolCall {
         access
     }
 
-    /// Returns the text that patterns with a subject are matched against: the command, the one
-    /// path, or the URL.
+    /// Returns the text that patterns with a subject match against: the command, the only path, or
+    /// the URL.
     pub(super) fn subject(&self) -> Option<Arc<str>> {
         if let Some(command) = self.command() {
             return Some(command.into());
@@ -394,7 +394,7 @@ impl CallOutput {
     }
 }
 
-/// Returns the number of entries of an object or an array; other values count as 1.
+/// Returns the number of entries in an object or an array; other values count as 1.
 fn entry_count(raw: &RawValue) -> usize {
     match serde_json::from_str(raw.get()) {
         Ok(Value::Object(map)) => map.len(),

@@ -1,5 +1,5 @@
-//! The usage of a turn: tokens from the answer to its prompt, and the cost as the difference
-//! between the conversation's total before and after the turn.
+//! The usage of a turn. The tokens come from the answer to its prompt; the cost is the difference
+//! between the conversation's totals before and after the turn.
 
 use angelia_core::model::Usage;
 
@@ -9,14 +9,14 @@ use crate::acp::protocol::incoming::TurnTokens;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ConversationCost {
     total: Option<f64>,
-    /// `None`: the agent had not reported a total when the turn began.
+    /// `None` if the agent had not reported a total when the turn began.
     before: Option<f64>,
-    /// The agent has reported a cost at least once.
+    /// Set once the agent has reported a cost.
     is_reported: bool,
 }
 
 impl ConversationCost {
-    /// `is_new`: the conversation is new, so its total is known to be 0.
+    /// Creates the cost of a conversation. If it is new, its total is known to be 0.
     pub(super) fn new(is_new: bool) -> Self {
         let total = is_new.then_some(0.0);
         Self { total, before: total, is_reported: false }
@@ -26,11 +26,11 @@ impl ConversationCost {
         self.before = self.total;
     }
 
-    /// Records the total. `true`: it has grown.
+    /// Records the total. Returns whether it has grown.
     pub(super) fn record_total(&mut self, dollars: f64) -> bool {
         let known = self.total.unwrap_or(0.0);
-        // Some agents count from 0 again in every process: a smaller total is that of this turn,
-        // and the cost of earlier turns stays counted.
+        // Some agents start counting from 0 in every process. A smaller total is then this turn's
+        // cost alone; the cost of earlier turns is already counted.
         self.total = Some(dollars);
         self.is_reported = true;
         if dollars < known {

@@ -1,11 +1,11 @@
-//! Control requests of the CLI, and its responses to ours, with the fields that we read.
+//! The CLI's control requests, and its responses to ours, with the fields that we read.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::lenient::{BorrowedStr, Lenient};
 
-/// `control_request` and `control_cancel_request`: a request of the CLI, or its withdrawal.
+/// `control_request` and `control_cancel_request`: a request from the CLI, or its withdrawal.
 #[derive(Deserialize)]
 pub(crate) struct ControlRequestLine<'a> {
     #[serde(borrow, default)]
@@ -14,7 +14,7 @@ pub(crate) struct ControlRequestLine<'a> {
     pub(crate) request: Option<&'a RawValue>,
 }
 
-/// `control_request.request`, with the fields of all subtypes that we read.
+/// `control_request.request`, with the fields that we read from all its subtypes.
 #[derive(Default, Deserialize)]
 pub(crate) struct ControlRequestBody<'a> {
     #[serde(borrow, default)]
@@ -52,14 +52,14 @@ pub(crate) struct ToolReport<'a> {
     pub(crate) tool_input: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub(crate) tool_use_id: Lenient<BorrowedStr<'a>>,
-    /// The directory of the shell, which earlier commands may have changed.
+    /// The shell's directory, which earlier commands may have changed.
     #[serde(borrow, default)]
     pub(crate) cwd: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(crate) agent_id: Lenient<BorrowedStr<'a>>,
 }
 
-/// A suggested change of the CLI's permission rules (`permission_suggestions`).
+/// A suggested change to the CLI's permission rules (`permission_suggestions`).
 #[derive(Default, Deserialize)]
 pub(crate) struct PermissionSuggestion<'a> {
     #[serde(borrow, default)]

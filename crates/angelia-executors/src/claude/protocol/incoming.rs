@@ -1,10 +1,10 @@
 //! The types of the CLI's lines, with the fields that we read.
 //!
-//! Parsing has two stages. [`LineHead`] gives the type of a line, borrows everything and includes
-//! stream events, which are the most frequent; the struct for that type then reads the other
-//! fields. Only the hot types (`LineHead`, [`StreamEvent`]) are strict. Everywhere else a field is
-//! [`Lenient`]: a value of an unexpected type counts as absent, so that a changed detail never
-//! makes a whole line unreadable. The order of keys does not matter.
+//! Parsing has two stages. [`LineHead`] yields the type of a line and borrows everything. It
+//! includes stream events, which are the most frequent lines. The struct for that type then reads
+//! the other fields. Only the hot types (`LineHead`, [`StreamEvent`]) are strict. Everywhere else a
+//! field is [`Lenient`]: a value of an unexpected type counts as absent, so that a changed detail
+//! never makes a whole line unreadable. The order of keys does not matter.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 pub(crate) use crate::lenient::{BorrowedStr, Lenient};
 
-/// The uuids of the user messages that a line belongs to; either or both fields may be present.
+/// The uuids of the user messages that a line belongs to. One or both fields may be present.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct MessageUuids<'a> {
@@ -37,14 +37,14 @@ impl<'a> MessageUuids<'a> {
     }
 }
 
-/// The fields of every line that are read first.
+/// The fields of a line that are read first.
 #[derive(Deserialize)]
 pub(crate) struct LineHead<'a> {
     #[serde(rename = "type", borrow)]
     pub(crate) kind: BorrowedStr<'a>,
     #[serde(borrow, default)]
     pub(crate) subtype: Option<BorrowedStr<'a>>,
-    /// Only on `stream_event` lines, like `parent_tool_use_id`.
+    /// Present only on `stream_event` lines, like `parent_tool_use_id`.
     #[serde(borrow, default)]
     pub(crate) event: Option<StreamEvent<'a>>,
     #[serde(borrow, default)]
@@ -57,7 +57,7 @@ impl<'a> LineHead<'a> {
         if let Ok(head) = serde_json::from_str(line) {
             return Some(head);
         }
-        // A field has an unexpected type; `type` may still be readable.
+        // Some field has an unexpected type, but `type` may still be readable.
         let head: LenientHead<'a> = serde_json::from_str(line).ok()?;
         Some(Self {
             kind: head.kind.0?,
@@ -103,7 +103,7 @@ pub(crate) struct StreamDelta<'a> {
     pub(crate) thinking: Option<BorrowedStr<'a>>,
 }
 
-/// The fields beside `event` when a message ends.
+/// The fields next to `event` at the end of a message.
 #[derive(Deserialize)]
 pub(crate) struct StreamTail<'a> {
     #[serde(borrow, default)]
@@ -153,7 +153,7 @@ pub(crate) struct CliMessage<'a> {
     pub(crate) usage: Lenient<ApiUsage>,
 }
 
-/// `message.model` of a message that the CLI itself writes in place of the model.
+/// `message.model` of a message that the CLI writes in place of the model's.
 pub(crate) const SYNTHETIC_MODEL: &str = "<synthetic>";
 
 /// One block of a message's content, of any type.
@@ -194,7 +194,7 @@ impl<'a> CliContent<'a> {
     }
 }
 
-/// `system` lines, with the fields of all subtypes that we read.
+/// `system` lines, with the fields that we read from all subtypes.
 #[derive(Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(crate) struct SystemLine<'a> {

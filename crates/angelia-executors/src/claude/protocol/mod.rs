@@ -1,5 +1,5 @@
-//! The wire format of Claude Code in both directions, which no other module knows: the lines it
-//! writes ([`incoming`], [`control`]) and every line we write to its stdin ([`outgoing`]).
+//! Claude Code's wire format in both directions, known to no other module: the lines that it writes
+//! ([`incoming`], [`control`]) and every line that we write to its stdin ([`outgoing`]).
 
 pub(crate) mod control;
 pub(crate) mod incoming;

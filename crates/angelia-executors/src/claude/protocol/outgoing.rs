@@ -1,7 +1,7 @@
-//! Every line we write to the CLI's stdin.
+//! Every line that we write to the CLI's stdin.
 //!
-//! A malformed line kills the process, so lines are never assembled by hand: the serializer writes
-//! each as one line that ends with a newline.
+//! A malformed line kills the process, so lines are never assembled by hand. The serializer writes
+//! each value as one line that ends with a newline.
 
 use angelia_core::model::Content;
 use base64::Engine as _;
@@ -12,12 +12,12 @@ use serde_json::{Value, value::RawValue};
 #[derive(Clone, Debug)]
 pub enum ControlCommand<'a> {
     Initialize(InitializeOptions<'a>),
-    /// Ends the running turn. Newer versions also drop the messages queued behind it; older ones
-    /// ignore that field.
+    /// Ends the running turn. Newer versions also drop the messages queued behind it; older
+    /// versions ignore that field.
     Interrupt,
-    /// Fixes no settings; the CLI answers as soon as it is ready.
+    /// Changes no settings; the CLI answers as soon as it is ready.
     McpStatus,
-    /// Requests the totals of the process so far; also answered during a turn.
+    /// Requests the process's totals so far. Answered even during a turn.
     Usage,
     /// Ends one background task.
     StopTask(&'a str),
@@ -32,7 +32,7 @@ pub struct InitializeOptions<'a> {
     pub system_prompt: Option<Vec<&'a str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub append_system_prompt: Option<&'a str>,
-    /// Names of the MCP servers that we serve ourselves.
+    /// The names of the MCP servers that we serve ourselves.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sdk_mcp_servers: Vec<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,14 +49,14 @@ impl HookRegistration {
     /// The id that the CLI sends back with every report.
     pub const CALLBACK_ID: &str = "angelia-tool-report";
 
-    /// The time that the CLI waits for the answer to a report, in seconds. It is long because a
-    /// person may have to decide; the CLI's timers overflow after 24 days.
+    /// How long the CLI waits for the answer to a report, in seconds. It is long because a person
+    /// may have to decide, but the CLI's timers overflow after 24 days.
     const TIMEOUT_SECS: u32 = 14 * 24 * 3600;
 }
 
 impl Serialize for HookRegistration {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Without a matcher the hook gets the calls of all tools.
+        // Without a matcher, the hook covers the calls of all tools.
         serde_json::json!({"PreToolUse": [
             {"hookCallbackIds": [Self::CALLBACK_ID], "timeout": Self::TIMEOUT_SECS},
         ]})
@@ -65,7 +65,7 @@ impl Serialize for HookRegistration {
 }
 
 /// Returns a user message. `uuid` must be fresh: results refer to it, and the CLI drops a message
-/// with a uuid that was used before.
+/// whose uuid was used before.
 pub fn user_message(uuid: &str, content: &[Content]) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a> {
@@ -80,7 +80,7 @@ pub fn user_message(uuid: &str, content: &[Content]) -> Vec<u8> {
         content: Value,
     }
     let content = match content {
-        // A single text stays a plain string: only then is a slash command recognised reliably.
+        // Send a single text as a plain string: only then is a slash command recognised reliably.
         [Content::Text(text)] => Value::from(&**text),
         several => several.iter().map(content_block).collect(),
     };
@@ -107,7 +107,7 @@ pub fn content_block(content: &Content) -> Value {
     }
 }
 
-/// Returns a control request; its response carries the same `request_id`.
+/// Returns a control request. Its response carries the same `request_id`.
 pub fn control_request(request_id: &str, request: &ControlCommand<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a, T> {
@@ -123,7 +123,8 @@ pub fn control_request(request_id: &str, request: &ControlCommand<'_>) -> Vec<u8
     }
     let r#type = "control_request";
     let request = match request {
-        // Serialized separately: a schema must keep its bytes, and a `Value` would reorder keys.
+        // Serialized separately: a schema must keep its bytes, and a `Value` would reorder its
+        // keys.
         ControlCommand::Initialize(initialize) => {
             return encode_line(&Line {
                 r#type,
@@ -143,7 +144,7 @@ pub fn control_request(request_id: &str, request: &ControlCommand<'_>) -> Vec<u8
     encode_line(&Line { r#type, request_id, request })
 }
 
-/// Answers a control request of the CLI with the payload it expects (for example a hook's output).
+/// Answers a control request from the CLI with the expected payload, such as a hook's output.
 pub fn respond(request_id: &str, response: &impl Serialize) -> Vec<u8> {
     #[derive(Serialize)]
     struct Line<'a, T> {
@@ -163,7 +164,7 @@ pub fn respond(request_id: &str, response: &impl Serialize) -> Vec<u8> {
     })
 }
 
-/// Refuses a control request of the CLI. A request that is never answered blocks the CLI forever.
+/// Refuses a control request from the CLI, which would block forever on an unanswered request.
 pub fn respond_error(request_id: &str, error: &str) -> Vec<u8> {
     encode_line(&serde_json::json!({
         "type": "control_response",
@@ -194,7 +195,7 @@ pub fn deny(request_id: &str, message: &str, interrupt: bool) -> Vec<u8> {
     respond(request_id, &Deny { behavior: "deny", message, interrupt })
 }
 
-/// The answer to a report of a tool call.
+/// The answer to a reported tool call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HookAnswer<'a> {
     /// The CLI's own rules decide.
@@ -205,7 +206,7 @@ pub enum HookAnswer<'a> {
     Deny(&'a str),
 }
 
-/// Answers a report of a tool call.
+/// Answers a reported tool call.
 pub fn answer_hook(request_id: &str, answer: HookAnswer<'_>) -> Vec<u8> {
     let decision = match answer {
         HookAnswer::Proceed => return respond(request_id, &serde_json::json!({})),
@@ -222,12 +223,12 @@ pub fn answer_hook(request_id: &str, answer: HookAnswer<'_>) -> Vec<u8> {
 }
 
 fn encode_line(value: &impl Serialize) -> Vec<u8> {
-    // Serializing these types cannot fail. If it did, a line that the CLI ignores is better than
-    // half a line.
+    // Serializing these types cannot fail. If it did, a line that the CLI ignores would be better
+    // than half a line.
     let mut bytes =
         serde_json::to_vec(value).unwrap_or_else(|_| br#"{"type":"keep_alive"}"#.to_vec());
-    // Embedded JSON of other programs may contain line breaks. In valid JSON an unescaped line
-    // break is only white space, because inside strings it is escaped.
+    // JSON embedded from other programs may contain line breaks. In valid JSON these are only white
+    // space between tokens, because strings contain no unescaped line breaks.
     for byte in &mut bytes {
         if matches!(*byte, b'\n' | b'\r') {
             *byte = b' ';

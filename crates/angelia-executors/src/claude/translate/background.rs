@@ -1,8 +1,8 @@
 //! Background tasks (commands and agents) that outlive an answer.
 //!
-//! When such a task ends, the CLI reports it to the model: in the running turn with its next
-//! request, otherwise in a turn of its own. Until then the report is owed, and the turn that
-//! started the task is not over.
+//! When such a task ends, the CLI reports it to the model: with the next request of the running
+//! turn, or in a separate turn. Until then the report is owed, and the turn that started the task
+//! is not over.
 
 use super::turn::ClaudeTurn;
 use crate::claude::protocol::incoming::TaskLine;
@@ -11,7 +11,7 @@ use crate::claude::protocol::incoming::TaskLine;
 pub(super) struct BackgroundTasks {
     tasks: Vec<BackgroundTask>,
     report_owed: bool,
-    /// This version announces its requests to the model, so they show when a report is delivered.
+    /// Set if this version announces its model requests, which show when a report is delivered.
     announces_requests: bool,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct BackgroundTasks {
 struct BackgroundTask {
     id: Box<str>,
     tool: Option<Box<str>>,
-    /// `None`: this version does not report it.
+    /// `None` if this version does not report it.
     background: Option<bool>,
     running: bool,
 }
@@ -30,7 +30,8 @@ impl BackgroundTasks {
         self.tasks.iter().filter(running).map(|task| &*task.id)
     }
 
-    /// Reports whether tasks run or a report is owed; until then an answer does not end the turn.
+    /// Reports whether tasks are running or a report is owed, so that an answer does not end the
+    /// turn yet.
     pub(super) fn has_unfinished(&self) -> bool {
         self.report_owed || self.running_ids().next().is_some()
     }
@@ -46,7 +47,7 @@ impl BackgroundTasks {
         self.report_owed = false;
     }
 
-    /// Records a tool result. In versions without announcements the next model request follows it.
+    /// Records a tool result. In versions without announcements, a model request follows it.
     pub(super) fn record_tool_result(&mut self) {
         if !self.announces_requests {
             self.report_owed = false;
@@ -84,7 +85,7 @@ impl BackgroundTasks {
         }
     }
 
-    /// Records that a task has ended. Its report is owed, unless a tool call waits for the task or
+    /// Records that a task has ended. Its report is owed unless a tool call waits for the task or
     /// the task was stopped.
     pub(super) fn record_end(&mut self, line: &TaskLine<'_>, turn: Option<&ClaudeTurn>) {
         let Some(id) = line.task_id.as_str() else {

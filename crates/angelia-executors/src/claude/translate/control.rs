@@ -12,8 +12,8 @@ use crate::claude::protocol::{
     incoming::{LifecycleLine, LineHead},
 };
 
-/// Reads a control request or response of the CLI outside of a turn, where it asks for no approval.
-/// `None`: the line is another one.
+/// Parses a control request or response from the CLI outside of a turn, where it asks for no
+/// approval. Returns `None` for any other line.
 pub(crate) fn parse_control(line: &[u8]) -> Option<StreamSignal> {
     let line = std::str::from_utf8(line).ok()?;
     match &*LineHead::parse(line)?.kind {
@@ -31,7 +31,7 @@ fn parse_body(raw: &RawValue) -> ControlRequestBody<'_> {
     serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
-/// Returns `None` if the response names no request.
+/// Parses the response to one of our requests. Returns `None` if it names no request.
 fn parse_response(line: &str) -> Option<StreamSignal> {
     let parsed: ControlResponseLine<'_> = serde_json::from_str(line).ok()?;
     let ControlResponseBody { subtype, request_id, payload, error } = parsed.response.0?;
@@ -125,7 +125,7 @@ impl StreamTranslator {
         }
     }
 
-    /// Handles the lifecycle of a message that we wrote with a uuid.
+    /// Handles the lifecycle of a message that we sent with a uuid.
     pub(super) fn on_lifecycle(
         &mut self,
         line: &str,
@@ -155,7 +155,7 @@ impl StreamTranslator {
         match state {
             "queued" => turn.queued = true,
             "started" if !turn.confirmed => self.confirm_turn(out),
-            // The message was still waiting, so no result will follow.
+            // The message was still queued, so no result will follow.
             "cancelled" if !turn.confirmed => {
                 let ended = AgentOutcome::interrupted("interrupted");
                 return Some(StreamSignal::TurnEnded(self.finish_turn(ended, out)));

@@ -1,8 +1,8 @@
 //! `assistant` and `user` lines: whole blocks, tool calls and their results.
 //!
 //! Each `assistant` line holds a finished block of the model's message and is authoritative. Lines
-//! of sub-agents name the tool call they work for: their own calls are shown under it, and their
-//! text is not part of the answer.
+//! of sub-agents name the tool call that they work for: their own calls are shown under that call,
+//! and their text is not part of the answer.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ const INTERRUPTED_PREFIX: &str = "[Request interrupted by user";
 const NO_CONTENT: &str = "(no content)";
 
 impl StreamTranslator {
-    /// Confirms the turn if the line names our message, because then the CLI is working on it.
+    /// Confirms the turn if the line names our message, which means that the CLI is working on it.
     pub(super) fn confirm_by_line(&mut self, line: &str, out: &mut Vec<AgentEvent>) {
         let Some(turn) = &self.turn else { return };
         if turn.confirmed {
@@ -85,7 +85,7 @@ impl StreamTranslator {
             return self.on_subagent(parent, content, line, out);
         }
         if let Some(error) = error.as_str() {
-            // Not text of the model: it becomes the failure's message, if the turn fails.
+            // Not the model's text: it becomes the failure's message if the turn fails.
             turn.refused |= message.stop_reason.as_str() == Some("refusal");
             turn.error = Some(CliApiError {
                 error: error.into(),
@@ -277,7 +277,7 @@ fn is_interruption(block: &CliBlock<'_>) -> bool {
     block.text.as_str().is_some_and(|text| text.starts_with(INTERRUPTED_PREFIX))
 }
 
-/// Returns the text of a tool's result; other blocks appear as their type in brackets.
+/// Returns the text of a tool's result. Other blocks appear as their type in brackets.
 fn tool_output_text(content: Option<&RawValue>) -> String {
     let blocks = match CliContent::parse(content) {
         CliContent::Text(text) => return text.0.into_owned(),

@@ -1,21 +1,23 @@
-//! Translates the CLI's stdout, line by line, into events: pure, synchronous, total. No line
-//! panics, no line is dropped unless [`SILENT_LINES`] says why, and only a `result` that is ours
-//! (or the end of the output) ends a turn.
+//! Translates the CLI's stdout, line by line, into events. Pure, synchronous and total: no line
+//! panics, no line is dropped unless [`SILENT_LINES`] says why, and only a `result` of ours (or the
+//! end of the output) ends a turn.
 //!
-//! One [`StreamTranslator`] lives as long as its process. It must get every line, including those
-//! between turns, to keep counters and background tasks correct; the events it emits between turns
-//! belong to no turn.
+//! A [`StreamTranslator`] lives as long as its process. It must see every line, including those
+//! between turns, to keep counters and background tasks correct. The events that it emits between
+//! turns belong to no turn.
 //!
-//! - **Ownership of lines.** Every message we write has a uuid. Versions that echo it bind results
-//!   by it; for other versions a result is ours unless its `origin` is a task's notification. Turns
-//!   that the CLI runs for itself (`Foreign`) are kept as `Native` and never mixed into an answer.
-//! - **Background work.** If the answer arrives while tasks run (or their report is still owed),
-//!   the turn continues as `Activity::Background` until the CLI's follow-up turns are done. The
-//!   text of the turn is the last non-empty result; a failed follow-up does not remove the answer.
-//! - **Blocks.** Every block that had a delta gets a `Block`: the whole text, or empty if it was
-//!   abandoned. Text that was already shown when a turn breaks off is kept.
+//! - **Ownership of lines.** Every message that we write has a uuid. Versions that echo it bind
+//!   results by it; in other versions a result is ours unless its `origin` is a task's
+//!   notification. Turns that the CLI runs on its own (`Foreign`) are kept as `Native` and never
+//!   mixed into an answer.
+//! - **Background work.** If the answer arrives while tasks are running (or their report is still
+//!   owed), the turn continues as `Activity::Background` until the CLI's follow-up turns are done.
+//!   The text of the turn is the last non-empty result; a failed follow-up does not remove the
+//!   answer.
+//! - **Blocks.** Every block that had a delta gets a `Block` with the whole text, or an empty one
+//!   if it was abandoned. Text that was already shown is kept if the turn breaks off.
 //!
-//! | file | |
+//! | file | content |
 //! |---|---|
 //! | `stream` | deltas, and the blocks of the message being written |
 //! | `message` | `assistant` and `user` lines: text, tool calls, tool results |
@@ -52,7 +54,7 @@ use super::{
 };
 use crate::emit::{emit_event, emit_native, emit_notice};
 
-/// Lines that become no event, and why. The names are those that `Native` would have.
+/// Lines that produce no event, and why. The names are those that `Native` would have.
 pub const SILENT_LINES: &[(&str, &str)] = &[
     ("control_response", "becomes `StreamSignal::Response`"),
     ("control_cancel_request", "becomes `Withdraw`"),
@@ -72,17 +74,17 @@ pub const SILENT_LINES: &[(&str, &str)] = &[
     ("assistant", "empty text"),
 ];
 
-/// The number of bytes that are kept of a line that is not JSON.
+/// How much of a line that is not JSON is kept.
 const MAX_GARBAGE_BYTES: usize = 64 * 1024;
 
-/// The facts about the process that are known before its first line.
+/// What is known about the process before its first line.
 #[derive(Clone, Debug)]
 pub struct TranslatorContext {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
-    /// The process continues the conversation of an earlier process.
+    /// Whether the process continues the conversation of an earlier process.
     pub resumed: bool,
-    /// The process was started before its first turn arrived.
+    /// Whether the process was started before its first turn arrived.
     pub warm: bool,
     pub prefix_sha256: Option<Arc<str>>,
     pub cwd: PathBuf,
@@ -92,23 +94,23 @@ pub struct TranslatorContext {
     pub caller_tools: Vec<String>,
 }
 
-/// Something the agent must act on; at most one per line.
+/// Something that the agent must act on; at most one per line.
 #[derive(Clone, Debug)]
 pub enum StreamSignal {
     /// The protocol has ended the turn.
     TurnEnded(AgentOutcome),
-    /// The CLI's response to one of our control requests. `Ok(None)`: success without a payload.
+    /// The CLI's response to one of our control requests; `Ok(None)` is success without a payload.
     Response { request_id: Box<str>, result: Result<Option<RawJson>, String> },
-    /// A control request of the CLI that is not an approval; it must be answered.
+    /// A control request from the CLI that is not an approval; it must be answered.
     Request(CliRequest),
     /// The response to a control request that is already decided.
     Respond(Vec<u8>),
-    /// The CLI retries a request that cannot succeed. The agent should interrupt it; the turn then
-    /// fails.
+    /// The CLI retries a request that cannot succeed. The agent should interrupt it, and the turn
+    /// then fails.
     FutileRetry,
 }
 
-/// A control request of the CLI. The agent must answer every kind.
+/// A control request from the CLI. The agent must answer every kind.
 #[derive(Clone, Debug)]
 pub struct CliRequest {
     pub request_id: Box<str>,
@@ -126,14 +128,14 @@ pub enum CliRequestKind {
         callback_id: Box<str>,
         input: RawJson,
     },
-    /// The agent must refuse it.
+    /// An unknown request, which the agent must refuse.
     Unknown {
         subtype: Box<str>,
         request: RawJson,
     },
 }
 
-/// The owner of the turn that the CLI is running.
+/// Whose turn the CLI is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TurnOwner {
     Nobody,
@@ -149,7 +151,7 @@ pub struct StreamTranslator {
     model: Option<Arc<str>>,
     turn_owner: TurnOwner,
     turn: Option<ClaudeTurn>,
-    /// The uuid of the previous turn's message; late lines about it are ours too.
+    /// The uuid of the previous turn's message. Late lines about it are ours too.
     last_uuid: Option<Box<str>>,
     stream: MessageStream,
     tasks: BackgroundTasks,
@@ -158,7 +160,7 @@ pub struct StreamTranslator {
     ledger: UsageLedger,
     lane: BillingLane,
     resets_at: Option<Timestamp>,
-    /// This version reports the lifecycle of each message.
+    /// Set if this version reports the lifecycle of each message.
     reports_lifecycle: bool,
 }
 
@@ -182,9 +184,9 @@ impl StreamTranslator {
         }
     }
 
-    /// Begins a turn with the uuid of our next message. A turn that has not ended is given up.
+    /// Begins a turn with the uuid of our next message. Gives up a turn that has not ended.
     pub fn begin_turn(&mut self, message_uuid: &str) {
-        // The turn that the CLI still runs does not answer the new message.
+        // The turn that the CLI is still running does not answer the new message.
         if self.turn_owner == TurnOwner::Ours {
             self.turn_owner = TurnOwner::Foreign;
         }
@@ -193,15 +195,15 @@ impl StreamTranslator {
         self.turn = Some(ClaudeTurn::new(message_uuid));
     }
 
-    /// Reports whether a further message written now becomes part of the running turn: the version
-    /// reports the lifecycle of messages, or a tool runs, after which every version takes messages
-    /// up. Otherwise the message might run as a turn of its own, whose result could not be told
-    /// apart from the next one's.
+    /// Reports whether a message written now becomes part of the running turn. It does if this
+    /// version reports the lifecycle of messages, or if a tool is running, because every version
+    /// takes up messages after a tool. Otherwise the message might run as a separate turn, whose
+    /// result could not be distinguished from the next turn's.
     pub fn accepts_steering(&self) -> bool {
         self.reports_lifecycle || self.turn.as_ref().is_some_and(ClaudeTurn::has_open_tool)
     }
 
-    /// Records a further message that we write into the running turn.
+    /// Records a message that we write into the running turn.
     pub fn add_steer(&mut self, message_uuid: &str) {
         if let Some(turn) = self.turn.as_mut() {
             turn.add_steer(message_uuid);
@@ -239,13 +241,13 @@ impl StreamTranslator {
         None
     }
 
-    /// Emits a notice for a line that was over the limit and skipped. It never ends a turn.
+    /// Emits a notice for a line that was skipped because it was over the limit. Never ends a turn.
     pub fn report_long_line(&mut self, bytes: usize, out: &mut Vec<AgentEvent>) {
         let text = format!("the agent wrote a line of {bytes} bytes, too long to read; skipped");
         emit_notice(NoticeLevel::Warning, "line_too_long", text, out);
     }
 
-    /// Handles the end of the output. It ends a running turn: as failed, unless there is an answer.
+    /// Handles the end of the output. A running turn ends as failed, unless it has an answer.
     pub fn end_of_output(&mut self, out: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         self.tasks = BackgroundTasks::default();
         self.permissions.clear();
@@ -253,28 +255,28 @@ impl StreamTranslator {
         self.end_at_eof(out)
     }
 
-    /// Returns the line that answers an approval; `None` if the CLI does not wait for it.
+    /// Returns the line that answers an approval, or `None` if the CLI does not wait for it.
     pub fn answer_approval(&mut self, key: &str, decision: &Decision) -> Option<Vec<u8>> {
         self.permissions.answer(key, decision)
     }
 
-    /// Returns the line that lets a reported call go on; `None` if the CLI does not wait for it.
+    /// Returns the line that lets a reported call proceed, or `None` if the CLI is not waiting.
     pub fn proceed(&mut self, key: &str) -> Option<Vec<u8>> {
         self.permissions.proceed(key)
     }
 
-    /// Returns whether the CLI waits for the answer to a report with this key.
+    /// Reports whether the CLI waits for the answer to a report with this key.
     pub fn is_pending_report(&self, key: &str) -> bool {
         self.permissions.is_report(key)
     }
 
-    /// Returns the keys of approvals that the CLI still waits for; those of a background task may
-    /// outlive its turn.
+    /// Returns the keys of the approvals that the CLI still waits for. Those of a background task
+    /// may outlive its turn.
     pub fn pending_approvals(&self) -> impl Iterator<Item = &Arc<str>> {
         self.permissions.keys()
     }
 
-    /// Reports whether the turn has its answer but background work continues.
+    /// Reports whether the turn has its answer while background work continues.
     pub fn in_background(&self) -> bool {
         let waits = |turn: &ClaudeTurn| turn.has_answer() && !turn.awaits_steer();
         self.turn.as_ref().is_some_and(waits)
@@ -285,7 +287,7 @@ impl StreamTranslator {
         self.tasks.running_ids()
     }
 
-    /// Ends a turn that is in the background, with the answer it has.
+    /// Ends a turn that is in the background, with the answer that it has.
     pub fn end_background(&mut self, out: &mut Vec<AgentEvent>) -> AgentOutcome {
         if self.turn_owner == TurnOwner::Ours {
             self.turn_owner = TurnOwner::Foreign;
@@ -293,13 +295,13 @@ impl StreamTranslator {
         self.end_with_answer(out)
     }
 
-    /// Reports whether the CLI runs a turn that is not ours. A message written now might be folded
-    /// into that turn.
+    /// Reports whether the CLI is running a turn that is not ours. A message written now might be
+    /// folded into that turn.
     pub fn runs_foreign_turn(&self) -> bool {
         self.turn_owner == TurnOwner::Foreign
     }
 
-    /// Returns the time at which an exhausted quota resets. The caller has the clock.
+    /// Returns when an exhausted quota resets. The caller has the clock.
     pub fn resets_at(&self) -> Option<Timestamp> {
         self.resets_at
     }
@@ -328,7 +330,7 @@ fn emit_native_line(name: &str, json: &str, out: &mut Vec<AgentEvent>) {
     }
 }
 
-/// Emits a line that is not JSON as `Native`, as text.
+/// Emits a line that is not JSON as `Native` text.
 fn emit_garbage(line: &[u8], out: &mut Vec<AgentEvent>) {
     if line.iter().all(u8::is_ascii_whitespace) {
         return;

@@ -1,4 +1,4 @@
-//! To-do lists. `TodoWrite` writes the whole list at once; its successors `TaskCreate` and
+//! To-do lists. `TodoWrite` writes the whole list at once. Its successors `TaskCreate` and
 //! `TaskUpdate` change single items, so the list is kept here, across turns as in the CLI.
 
 use angelia_core::model::{PlanItem, PlanStatus};
@@ -15,7 +15,7 @@ pub(super) struct TodoList {
 
 #[derive(Debug)]
 struct TodoItem {
-    /// Guessed by counting upward as the CLI does, until the result of the call gives the real id.
+    /// Guessed by counting up as the CLI does, until the result of the call gives the real id.
     id: Box<str>,
     call: Box<str>,
     plan: PlanItem,

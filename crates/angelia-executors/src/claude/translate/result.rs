@@ -1,7 +1,7 @@
 //! `result` lines and the end of a turn.
 //!
-//! Success is decided by `is_error`, never by `subtype`: failures of the API and of the login have
-//! the subtype `success`.
+//! Success is decided by `is_error`, never by `subtype`: API and login failures have the subtype
+//! `success`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
     prompt_prefix::hash_with_model,
 };
 
-/// `origin.kind` of turns the CLI runs because a background task has ended.
+/// `origin.kind` of turns that the CLI runs because a background task has ended.
 const TASK_NOTIFICATION: &str = "task-notification";
 
 /// The start of an error text that is meant for the CLI's own developers.
@@ -69,7 +69,7 @@ impl StreamTranslator {
         Some(StreamSignal::TurnEnded(self.finish_turn(ended, out)))
     }
 
-    /// Handles the result of another message. If we took its blocks for ours, withdraws them.
+    /// Handles the result of another message. Withdraws its blocks if we took them for ours.
     fn on_foreign_result(&mut self, line: &str, out: &mut Vec<AgentEvent>) {
         if let Some(turn) = self.turn.as_mut().filter(|turn| !turn.confirmed && !turn.has_answer())
         {
@@ -98,7 +98,7 @@ impl StreamTranslator {
         emit_notice(NoticeLevel::Info, "background", text, out);
     }
 
-    /// Ends the turn if the background work it waited for is gone without a follow-up turn.
+    /// Ends the turn if the background work that it waited for is gone without a follow-up turn.
     pub(super) fn end_if_idle(&mut self, out: &mut Vec<AgentEvent>) -> Option<StreamSignal> {
         let waiting = self.in_background() && self.turn_owner == TurnOwner::Nobody;
         (waiting && !self.tasks.has_unfinished())
@@ -164,7 +164,7 @@ impl StreamTranslator {
         emit_event(EventKind::Usage(usage), out);
     }
 
-    /// Reports whether the totals have a baseline. Without one they may include earlier processes.
+    /// Reports whether the totals have a baseline. Without one, they may include earlier processes.
     pub fn has_usage_baseline(&self) -> bool {
         self.ledger.has_baseline()
     }
@@ -204,7 +204,7 @@ impl StreamTranslator {
         }
     }
 
-    /// Returns the failure of a turn that we interrupted because its API key is refused.
+    /// Returns the failure of a turn that we interrupted because its API key was refused.
     fn refused_key_outcome(&self) -> AgentOutcome {
         let evidence = FailureEvidence {
             error: Some("authentication_failed"),
@@ -273,7 +273,7 @@ fn answer_text(result: &ResultLine<'_>) -> Option<Arc<str>> {
     text.filter(|text| !text.is_empty()).map(Into::into)
 }
 
-/// Merges the result of a follow-up turn into the answer: it may replace the text or the status.
+/// Merges the result of a follow-up turn into the answer. It may replace the text or the status.
 fn merge_follow_up(
     mut answer: AgentOutcome,
     follow_up: AgentOutcome,

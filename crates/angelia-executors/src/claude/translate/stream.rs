@@ -1,6 +1,6 @@
-//! Streamed text: deltas, and the blocks of the message they belong to.
+//! Streamed text: the deltas, and the blocks of the message that they belong to.
 //!
-//! Deltas are provisional. The `assistant` line settles a block. When a message is replaced,
+//! Deltas are provisional until the `assistant` line settles their block. If a message is replaced,
 //! abandoned or superseded by a non-streaming retry, its unsettled blocks are withdrawn.
 
 use angelia_core::{
@@ -18,12 +18,12 @@ use crate::claude::{
     usage::MessageUsage,
 };
 
-/// The message of the main conversation that is being written.
+/// The main conversation's message that is being written.
 #[derive(Debug, Default)]
 pub(super) struct MessageStream {
     message: Option<Box<str>>,
     slots: Vec<BlockSlot>,
-    /// The message is not complete yet.
+    /// Set until the message is complete.
     is_open: bool,
     usage: MessageUsage,
     /// The usage of the complete messages of this turn.
@@ -33,7 +33,7 @@ pub(super) struct MessageStream {
 
 #[derive(Debug)]
 struct BlockSlot {
-    /// The API's index of the block within its message; unknown without a stream.
+    /// The API's index of the block within its message; unknown if it was not streamed.
     index: Option<u32>,
     content: SlotContent,
 }
@@ -42,7 +42,7 @@ struct BlockSlot {
 enum SlotContent {
     Text {
         channel: TextChannel,
-        /// Our id of the block, once text was emitted.
+        /// Our id for the block, once text was emitted.
         block: Option<BlockId>,
         /// The concatenated deltas.
         text: String,
@@ -52,8 +52,8 @@ enum SlotContent {
 }
 
 impl MessageStream {
-    /// Begins another message and withdraws the unsettled blocks of the previous one, which was
-    /// never finished.
+    /// Begins another message. Withdraws the unsettled blocks of the previous one, which was never
+    /// finished.
     fn start_message(
         &mut self,
         message: Option<&str>,
@@ -69,7 +69,7 @@ impl MessageStream {
         self.is_open = false;
     }
 
-    /// Records the model and the input usage of a message that begins.
+    /// Records the model and the input usage at the start of a message.
     fn begin_usage(&mut self, message: &CliMessage<'_>) {
         self.context_usage.start_request(message.model.as_str());
         if let Some(usage) = &message.usage.0 {
@@ -78,8 +78,8 @@ impl MessageStream {
         }
     }
 
-    /// Records the usage of a message from an `assistant` line, unless the message was streamed:
-    /// the stream has better numbers.
+    /// Records the usage of a message from an `assistant` line, unless the message was streamed,
+    /// because the stream has better numbers.
     pub(super) fn record_unstreamed_usage(&mut self, message: &CliMessage<'_>) {
         let id = message.id.as_str();
         if id.is_some() && self.message.as_deref() != id {
@@ -113,7 +113,7 @@ impl MessageStream {
         turn: &mut ClaudeTurn,
         out: &mut Vec<AgentEvent>,
     ) {
-        // A settled block takes no more text: a later delta with the same index starts a new block.
+        // A settled block takes no more text; a later delta with the same index starts a new block.
         let takes = |slot: &BlockSlot| {
             slot.index == Some(index)
                 && !matches!(slot.content, SlotContent::Text { settled: true, .. })
@@ -146,7 +146,7 @@ impl MessageStream {
             matches!(&slot.content, SlotContent::Text { channel: its, settled: false, .. }
                 if *its == channel)
         };
-        // `assistant` lines come in the order of the blocks, so settle the first open one.
+        // `assistant` lines arrive in the order of the blocks, so settle the first open one.
         let slot = match self.slots.iter().position(unsettled) {
             Some(at) => &mut self.slots[at],
             None => self.push_text(None, channel),
@@ -195,8 +195,8 @@ impl MessageStream {
 
     fn abandon(&mut self, from: u32, turn: &mut ClaudeTurn, out: &mut Vec<AgentEvent>) {
         self.slots.retain(|slot| {
-            // A slot without an index came from an `assistant` line alone, so it is kept, unless
-            // the whole message (index 0) is abandoned.
+            // A slot without an index came from an `assistant` line alone. Keep it unless the whole
+            // message (index 0) is abandoned.
             if from > 0 && slot.index.is_none_or(|index| index < from) {
                 return true;
             }
@@ -214,7 +214,7 @@ impl MessageStream {
         });
     }
 
-    /// Emits unsettled text as whole blocks, because the turn breaks off and shown text is kept.
+    /// Emits unsettled text as whole blocks. The turn breaks off, and text that was shown is kept.
     pub(super) fn flush_unsettled(&mut self, out: &mut Vec<AgentEvent>) {
         for slot in self.slots.drain(..) {
             if let SlotContent::Text { channel, block: Some(block), text, settled: false } =
@@ -234,7 +234,7 @@ impl StreamTranslator {
         self.stream.is_open
     }
 
-    /// Emits the usage of the turn so far, from its messages. The result is more accurate.
+    /// Emits the turn's usage so far, summed from its messages. The result is more accurate.
     pub fn emit_usage_so_far(&mut self, out: &mut Vec<AgentEvent>) {
         let spent = self.stream.turn_usage.clone();
         if let Some(turn) = self.our_turn() {
@@ -256,7 +256,7 @@ impl StreamTranslator {
         if &*parsed.kind == "message_start" {
             self.confirm_by_line(line, out);
         }
-        // Streams of sub-agents and of foreign turns are skipped; their `assistant` lines suffice.
+        // Skip the streams of sub-agents and foreign turns; their `assistant` lines are enough.
         let ours = head.parent_tool_use_id.is_none() && self.our_turn().is_some();
         match (&*parsed.kind, &parsed.delta) {
             ("content_block_delta", Some(delta)) => {

@@ -75,7 +75,7 @@ impl StreamTranslator {
         let line: TaskLine<'_> = serde_json::from_str(line).ok()?;
         match subtype {
             "task_started" => self.tasks.record_start(&line),
-            // A `task_notification` follows; only that shows whether a report is owed.
+            // Only the `task_notification` that follows shows whether a report is owed.
             "task_updated" => self.tasks.apply_update(&line),
             "task_notification" => {
                 self.tasks.record_end(&line, self.turn.as_ref());
@@ -89,7 +89,7 @@ impl StreamTranslator {
         None
     }
 
-    /// Handles the start of a CLI turn: ours, one of its own, or the report of a background task.
+    /// Handles the start of a CLI turn: ours, the CLI's own, or the report of a background task.
     fn on_init(&mut self, parsed: &mut SystemLine<'_>, out: &mut Vec<AgentEvent>) {
         let session = parsed.session_id.as_str().map(NativeSessionId::new);
         self.native_session = session.or(self.native_session.take());
@@ -190,8 +190,8 @@ impl StreamTranslator {
             .then_some(StreamSignal::FutileRetry)
     }
 
-    /// Reports whether a retry cannot succeed. The first retry may work with a refreshed login or a
-    /// newly fetched key. A key that is refused twice stays wrong, and the CLI would retry it for
+    /// Reports whether a retry is bound to fail. The first retry may work with a refreshed login or
+    /// a newly fetched key. A key that is refused twice stays wrong, but the CLI would retry it for
     /// three minutes.
     fn is_futile_retry(&self, parsed: &SystemLine<'_>) -> bool {
         parsed.error.as_str() == Some("authentication_failed")
@@ -236,7 +236,7 @@ impl StreamTranslator {
     }
 }
 
-/// Returns the line's report about each quota; older versions report only one.
+/// Returns the line's report on each quota. Older versions report only one.
 fn quota_reports(info: &RateLimitInfo<'_>) -> Vec<AgentEvent> {
     let report = |window: &str, used: Option<f64>, resets_at: Option<i64>, status: Option<&str>| {
         AgentEvent::Quota(QuotaReport {

@@ -17,11 +17,11 @@ use crate::claude::protocol::incoming::MessageUuids;
 #[derive(Debug)]
 pub(super) struct ClaudeTurn {
     pub(super) uuid: Box<str>,
-    /// A line has shown that the CLI is working on our message.
+    /// Set once a line has shown that the CLI is working on our message.
     pub(super) confirmed: bool,
-    /// The CLI took our message into a turn that was already running.
+    /// Set if the CLI took our message into a turn that was already running.
     pub(super) folded: bool,
-    /// The CLI has reported that our message waits; then only lines with its uuid are ours.
+    /// Set once the CLI has queued our message; then only lines with its uuid are ours.
     pub(super) queued: bool,
     pub(super) started: bool,
     /// The uuids of steering messages written into this turn.
@@ -35,12 +35,12 @@ pub(super) struct ClaudeTurn {
     activity: Activity,
     pub(super) usage: Usage,
     pub(super) error: Option<CliApiError>,
-    /// The API key is refused, and the CLI was interrupted to stop its retries.
+    /// Set if the API key was refused and the CLI was interrupted to stop its retries.
     pub(super) retries_stopped: bool,
     pub(super) refused: bool,
     /// The latest timestamp of any line of this turn.
     pub(super) last_seen_at: Option<Timestamp>,
-    /// The end of the turn, which waits for its background work.
+    /// The outcome of the turn, held back until its background work is done.
     pub(super) stored_outcome: Option<AgentOutcome>,
 }
 
@@ -97,9 +97,9 @@ impl ClaudeTurn {
         self.steer_uuids.iter().any(|steer| **steer == *uuid)
     }
 
-    /// Updates the lifecycle state of a steering message. A message that comes too late for this
-    /// turn gets a CLI turn of its own, which still belongs to our turn: then the message stays
-    /// pending although the answer is already there.
+    /// Updates the lifecycle state of a steering message. A message that arrives too late for the
+    /// running CLI turn gets a separate one, which still belongs to our turn. The message then
+    /// stays pending although there already is an answer.
     pub(super) fn update_steer(&mut self, uuid: &str, state: &str) {
         match state {
             "queued" => self.pending_steers.push(uuid.into()),

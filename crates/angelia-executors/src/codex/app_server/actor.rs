@@ -1,6 +1,6 @@
 //! The actor that owns an app-server process. It reads all output and writes all input, and neither
-//! blocks the other. It ends when it is told to, when the process exits, and when the process has
-//! been unused for a while. Then every waiting caller is notified, and no descendant is left.
+//! blocks the other. It ends when it is told to, when the process exits, or when the process has
+//! been unused for a while. It then notifies every waiting caller and leaves no descendant behind.
 
 use std::{
     sync::{
@@ -35,13 +35,13 @@ use super::{
 };
 use crate::process_link::ProcessLink;
 
-/// The time for which a process without threads is kept for the next thread.
+/// How long a process without threads is kept for the next thread.
 const IDLE_LIMIT: Duration = Duration::from_mins(5);
 
-/// The interval of the search for callers and listeners that were dropped without notice.
+/// How often to look for callers and listeners that were dropped without notice.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time that an unneeded process has to exit by itself.
+/// How long an unneeded process has to exit.
 const GRACE: Duration = Duration::from_secs(2);
 
 pub(super) struct AppServerActor {
@@ -62,7 +62,7 @@ pub(super) struct PendingCall {
     subscriber: Option<InboxSender>,
 }
 
-/// The reason why the actor stops serving the process.
+/// Why the actor stops serving the process.
 enum ActorEnd {
     /// The process has closed its output.
     Exited,
@@ -92,7 +92,7 @@ impl AppServerActor {
         let mut check = interval(CHECK_INTERVAL);
         loop {
             let draining = self.draining.load(Ordering::Relaxed);
-            // A draining process does not wait for open calls, only for its threads.
+            // A draining process waits only for its threads, not for open calls.
             if !self.routes.is_empty() || !(draining || self.peer.is_idle()) {
                 unused_since = Instant::now();
             } else if draining || unused_since.elapsed() > IDLE_LIMIT {
@@ -134,7 +134,7 @@ impl AppServerActor {
             ActorCommand::Notify(method) => {
                 self.link.input.push(self.peer.notification::<()>(method, None));
             }
-            // A released thread is normally unloaded by now; one with a running turn is not.
+            // Normally a released thread is already unloaded, but not if it has a running turn.
             ActorCommand::RemoveThread(thread) => {
                 if let Some(left) = self.routes.remove(&thread)
                     && left.turn.is_some()
@@ -159,7 +159,7 @@ impl AppServerActor {
             };
             match self.peer.receive(line) {
                 Received::Response { waiter: PendingCall { response, subscriber }, result } => {
-                    // Add the route before the response is delivered, so that no message of the new
+                    // Add the route before delivering the response, so that no message of the new
                     // thread is lost.
                     if let (Some(inbox), Ok(result)) = (subscriber, &result)
                         && let Some(opened) = ThreadInfo::of(result)
@@ -196,7 +196,7 @@ impl AppServerActor {
         self.unload_threads(abandoned);
     }
 
-    /// Interrupts and unloads threads that have no listener any more.
+    /// Interrupts and unloads threads that no longer have a listener.
     fn unload_threads(&mut self, threads: Vec<AbandonedThread>) {
         for AbandonedThread { thread, turn } in threads {
             tracing::debug!(%thread, "unloading a thread that has no listener");

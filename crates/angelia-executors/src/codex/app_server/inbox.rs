@@ -1,5 +1,5 @@
 //! The queue of messages from one thread to its agent, bounded in number and in bytes. A thread
-//! whose agent does not read is cut off, so that it never makes other threads wait.
+//! whose agent does not read is cut off, so that other threads never have to wait for it.
 
 use std::sync::{
     Arc,
@@ -14,10 +14,10 @@ use super::super::protocol::message::RequestId;
 const MAX_MESSAGES: usize = 16 * 1024;
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// The number of messages that are read at once; they become one batch of events.
+/// How many messages are read at once; they become one batch of events.
 const MAX_BATCH: usize = 256;
 
-/// A message for one thread, or for all of them.
+/// A message for one thread or for all threads.
 #[derive(Debug)]
 pub(in super::super) enum ThreadMessage {
     Notification {
@@ -44,7 +44,7 @@ impl ThreadMessage {
     }
 }
 
-/// The reason why a message could not be queued.
+/// Why a message could not be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThreadInboxError {
     /// The receiver was dropped.
@@ -77,7 +77,7 @@ impl InboxSender {
         if self.bytes.load(Ordering::Relaxed) > MAX_BYTES {
             return Err(ThreadInboxError::Full);
         }
-        // Counted before the receiver can subtract it. A failed send cuts the thread off.
+        // Count the bytes before the receiver can subtract them. A failed send cuts off the thread.
         self.bytes.fetch_add(message.size(), Ordering::Relaxed);
         self.messages.try_send(message).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => ThreadInboxError::Full,
@@ -91,8 +91,8 @@ impl InboxSender {
 }
 
 impl ThreadInbox {
-    /// Waits for messages and returns those that are there. An empty batch means that the thread was
-    /// cut off or its process has exited. Cancel-safe.
+    /// Waits for messages and returns those that have arrived. An empty batch means that the thread
+    /// was cut off or its process has exited. Cancel-safe.
     pub(in super::super) async fn recv_batch(&mut self) -> Vec<ThreadMessage> {
         let mut batch = Vec::new();
         self.messages.recv_many(&mut batch, MAX_BATCH).await;
@@ -101,7 +101,7 @@ impl ThreadInbox {
         batch
     }
 
-    /// Returns `false` if no further message can arrive.
+    /// Reports whether further messages can arrive.
     pub(in super::super) fn is_open(&self) -> bool {
         !self.messages.is_closed()
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! - [`actor`]: owns the process and its pipes.
-//! - [`routes`]: finds the thread a message belongs to, and whether its inbox has room.
+//! - [`routes`]: finds the thread that a message belongs to, and checks whether its inbox has room.
 //! - [`inbox`]: the bounded queue of messages for one thread.
 //! - [`start`]: starts a process and waits for the `initialize` handshake.
 
@@ -42,19 +42,19 @@ use super::protocol::{
     response::{self, ConfigWarning, ThreadInfo},
 };
 
-/// The longest wait for a response. It must be long, because MCP servers may be slow to start.
+/// The longest wait for a response. It is long because MCP servers may be slow to start.
 const CALL_LIMIT: Duration = Duration::from_secs(90);
 
-/// The longest wait until a thread is unloaded; it usually takes milliseconds.
+/// The longest wait for a thread to be unloaded, which usually takes milliseconds.
 const UNLOAD_LIMIT: Duration = Duration::from_secs(2);
 
-/// Capacity of the actor's command queue; the actor takes commands at once.
+/// The capacity of the actor's command queue. The actor takes commands at once.
 const COMMAND_QUEUE_CAPACITY: usize = 256;
 
 pub(super) type CallResult = Result<Box<RawValue>, ErrorObject>;
 
 /// A handle to a running app-server process; cheap to clone. The process ends when it is closed,
-/// when it drains and its last thread leaves, or when it has been unused for a while.
+/// when it is draining and its last thread leaves, or when it has been unused for a while.
 #[derive(Clone, Debug)]
 pub(super) struct AppServer {
     shared: Arc<AppServerShared>,
@@ -66,16 +66,16 @@ struct AppServerShared {
     state: watch::Receiver<ProcessState>,
     draining: Arc<AtomicBool>,
     config_fault: watch::Receiver<Option<ConfigWarning>>,
-    /// Names of the MCP servers in the user's own configuration.
+    /// The names of the MCP servers in the user's own configuration.
     user_mcp_servers: OnceLock<Vec<Box<str>>>,
 }
 
 #[derive(Clone, Debug)]
 enum ProcessState {
     Running,
-    /// The process is exiting or has exited; holds the reason, for people.
+    /// The process is exiting or has exited. Holds the reason, for messages.
     Ending(Arc<str>),
-    /// The process and its descendants are gone; holds the reason, for people.
+    /// The process and its descendants are gone. Holds the reason, for messages.
     Gone(Arc<str>),
 }
 
@@ -90,12 +90,12 @@ enum ActorCommand {
     /// Answers one of the app-server's own requests.
     Reply(RequestId, CallResult),
     Notify(&'static str),
-    /// Stops delivering messages of this thread.
+    /// Stops the delivery of this thread's messages.
     RemoveThread(Arc<str>),
     Close(Duration),
 }
 
-/// The reason why a call has no result.
+/// Why a call has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CodexCallError {
     #[error("{}", .0.message)]
@@ -107,7 +107,7 @@ pub(super) enum CodexCallError {
 }
 
 impl CodexCallError {
-    /// Converts the error for people; `what` names the action that failed.
+    /// Converts the error to a failure. `what` names the action that failed.
     pub(super) fn to_failure(&self, what: &str) -> Failure {
         let message = format!("Codex did not {what}: {self}");
         match self {
@@ -137,7 +137,7 @@ impl AppServer {
         self.shared.user_mcp_servers.get().map_or(&[], Vec::as_slice)
     }
 
-    /// Returns whether the process can take another thread.
+    /// Reports whether the process can take another thread.
     pub(super) fn accepts_threads(&self) -> bool {
         self.is_running() && !self.shared.draining.load(Ordering::Relaxed)
     }
@@ -146,12 +146,12 @@ impl AppServer {
         matches!(*self.shared.state.borrow(), ProcessState::Running)
     }
 
-    /// Stops giving the process new threads; it exits with its last thread.
+    /// Stops giving new threads to the process, which exits with its last thread.
     pub(super) fn drain(&self) {
         self.shared.draining.store(true, Ordering::Relaxed);
     }
 
-    /// Sends a request. The receiver yields the response, and closes when the process exits.
+    /// Sends a request. The receiver yields the response, or closes if the process exits.
     pub(super) async fn send_request<C: Call>(&self, call: &C) -> oneshot::Receiver<CallResult> {
         self.send_request_for(call, None).await
     }
@@ -162,12 +162,12 @@ impl AppServer {
         subscriber: Option<inbox::InboxSender>,
     ) -> oneshot::Receiver<CallResult> {
         let (response, receiver) = oneshot::channel();
-        // Only a path that is not Unicode can fail here; then nothing is sent.
+        // Only a path that is not Unicode can fail here; in that case nothing is sent.
         let Ok(params) = to_raw_value(call) else {
             return receiver;
         };
         let command = ActorCommand::Call { method: C::METHOD, params, response, subscriber };
-        // If the actor has ended, the command is dropped, and with it the sender of the response.
+        // If the actor has ended, this drops the command and with it the sender of the response.
         let _ended = self.shared.commands.send(command).await;
         receiver
     }
@@ -176,7 +176,7 @@ impl AppServer {
         await_response(self.send_request(call).await).await
     }
 
-    /// Makes a call that opens a thread; every later message of the thread goes to the inbox.
+    /// Makes a call that opens a thread. All later messages of the thread go to the inbox.
     pub(super) async fn open_thread<C: Call>(
         &self,
         call: &C,
@@ -189,8 +189,8 @@ impl AppServer {
         Ok((opened, inbox))
     }
 
-    /// Unloads a thread and stops listening to it. Waits until Codex has unloaded it, so that the
-    /// thread can be resumed with other settings.
+    /// Unloads a thread and stops listening to it. Waits until Codex has unloaded the thread, so
+    /// that it can be resumed with other settings.
     pub(super) async fn release_thread(&self, thread: &Arc<str>, mut inbox: ThreadInbox) {
         let unloaded = async {
             if self.call(&Unsubscribe { thread_id: thread }).await.is_err() {
@@ -209,12 +209,12 @@ impl AppServer {
         let _ended = self.shared.commands.send(left).await;
     }
 
-    /// Answers a request of the app-server.
+    /// Answers a request from the app-server.
     pub(super) async fn reply(&self, id: RequestId, result: CallResult) {
         let _ended = self.shared.commands.send(ActorCommand::Reply(id, result)).await;
     }
 
-    /// Returns the current login, as far as it is known on this machine.
+    /// Returns the current login, as known on this machine.
     pub(super) async fn read_login(&self) -> LoginState {
         match self.call(&AccountRead::default()).await {
             Ok(result) => response::parse_login(&result),
@@ -228,7 +228,7 @@ impl AppServer {
         fault.as_ref().map(broken_config_failure)
     }
 
-    /// Waits for the process to exit, and returns the reason, for people.
+    /// Waits for the process to exit, and returns the reason, for messages.
     pub(super) async fn exit_reason(&self) -> Arc<str> {
         let mut life = self.shared.state.clone();
         let ended = life.wait_for(|life| !matches!(life, ProcessState::Running)).await;
@@ -261,8 +261,8 @@ async fn await_response(
     }
 }
 
-/// Codex would run with default settings, which may mean another provider and another account. So
-/// this warning counts as a failure to start.
+/// Turns the warning into a failure to start, because Codex would run with default settings, which
+/// may mean another provider and another account.
 fn broken_config_failure(warning: &ConfigWarning) -> Failure {
     let details = warning.details.as_deref().unwrap_or(&warning.summary);
     let message = format!("the configuration of Codex is broken: {details}");

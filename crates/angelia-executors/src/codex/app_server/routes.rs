@@ -1,5 +1,6 @@
-//! Finds the thread that a message belongs to. The thread's id has several spellings; threads of
-//! sub-agents belong to the thread that started them; a message without a thread goes to all.
+//! Finds the thread that a message belongs to. The thread's id has several spellings, the threads
+//! of sub-agents belong to the thread that started them, and a message without a thread goes to
+//! all.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -17,13 +18,13 @@ use super::{
     inbox::{InboxSender, ThreadInboxError, ThreadMessage},
 };
 
-/// The number of sub-agent threads that are remembered; the oldest are forgotten first.
+/// How many sub-agent threads are remembered; the oldest are forgotten first.
 const MAX_CHILDREN: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct ThreadRoutes {
     threads: HashMap<Arc<str>, RoutedThread>,
-    /// Maps the thread of a sub-agent to our thread above it.
+    /// Maps a sub-agent's thread to the thread of ours that it belongs to.
     children: HashMap<Box<str>, Arc<str>>,
     children_order: VecDeque<Box<str>>,
 }
@@ -31,11 +32,11 @@ pub(super) struct ThreadRoutes {
 #[derive(Debug)]
 struct RoutedThread {
     inbox: InboxSender,
-    /// The id of the turn that runs in the thread.
+    /// The id of the turn that is running in the thread.
     turn: Option<Box<str>>,
 }
 
-/// A thread that has no listener any more.
+/// A thread that no longer has a listener.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AbandonedThread {
     pub(super) thread: Arc<str>,
@@ -116,8 +117,8 @@ impl ThreadRoutes {
         Ok(self.send(&owner, message).into_iter().collect())
     }
 
-    /// Reports a line over the length limit to the thread it belongs to. The line itself is lost;
-    /// its beginning may name the thread, otherwise all threads are told.
+    /// Reports a line over the length limit to the thread that it belongs to. The line itself is
+    /// lost. If its beginning names no thread, all threads are notified.
     pub(super) fn deliver_too_long(&mut self, bytes: usize, head: &[u8]) -> Vec<AbandonedThread> {
         let head = String::from_utf8_lossy(head);
         let named = (self.threads.keys()).filter(|id| head.contains(&format!("\"{id}\"")));

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{host::ExecutorHost, process::spawn, process_link::ProcessLink};
 
-/// The time that a process has to complete the handshake.
+/// How long a process may take to complete the handshake.
 const START_LIMIT: Duration = Duration::from_mins(1);
 
 const UNUSED_GRACE: Duration = Duration::from_secs(2);
@@ -95,7 +95,7 @@ impl AppServer {
         Err(failure)
     }
 
-    /// Performs the handshake, and checks that Codex runs on the configuration it was given.
+    /// Performs the handshake, and checks that Codex uses the configuration that it was given.
     async fn handshake(&self) -> Result<(), Failure> {
         let initialize = Initialize {
             client_info: ClientInfo {
@@ -113,8 +113,8 @@ impl AppServer {
         }
         let initialized = ActorCommand::Notify("initialized");
         let _ended = self.shared.commands.send(initialized).await;
-        // Warnings about the configuration arrive before this response.
-        // Any response will do here; a refusal does not matter either.
+        // Warnings about the configuration arrive before this response. Any response will do, even
+        // a refusal.
         if let Err(error @ CodexCallError::Gone) = self.call(&AccountRead::default()).await {
             return Err(self.start_failure(error).await);
         }
@@ -128,7 +128,7 @@ impl AppServer {
         Ok(())
     }
 
-    /// Refreshes the login if the process has not done so by itself.
+    /// Refreshes the login if the process has not already done so.
     async fn refresh_login(&self, lock: &StartLock, host: &ExecutorHost) {
         if lock.is_login_due(host.clock.now())
             && let Err(error) = self.call(&AccountRead { refresh_token: true }).await

@@ -1,4 +1,4 @@
-//! Requests of MCP servers that Codex passes on: forms, and approvals of tool calls.
+//! Requests from MCP servers that Codex passes on: forms, and approvals of tool calls.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::codex::protocol::server_request::{
 #[derive(Debug)]
 pub(crate) struct FormField {
     name: Box<str>,
-    /// The text of the question that was made of the field.
+    /// The text of the question made from the field.
     question: Arc<str>,
     kind: FieldKind,
     required: bool,
@@ -27,7 +27,7 @@ enum FieldKind {
     Several,
 }
 
-/// Returns the fields of a form and a question for each. Both are empty if there is no field.
+/// Returns the fields of a form, and a question for each. Both are empty if there are no fields.
 pub(crate) fn parse_form(
     message: &str,
     schema: Option<&FormSchema<'_>>,
@@ -43,7 +43,7 @@ pub(crate) fn parse_form(
         let label =
             property.and_then(|property| property.description.as_str().or(property.title.as_str()));
         let label = label.unwrap_or(name);
-        // With one field the message is the question; with several, each needs its own label.
+        // With one field, the message is the question; with several, each needs its own label.
         let text: Arc<str> = match (count, message.trim()) {
             (1, message) if !message.is_empty() => message.into(),
             (_, "") => label.into(),
@@ -140,7 +140,7 @@ impl FieldKind {
 }
 
 /// Finds the running tool call that an approval is about. The request names the tool only in its
-/// message text; among several calls of that tool its arguments decide.
+/// message text; the arguments distinguish several calls to the same tool.
 pub(crate) fn find_tool_call<T: Copy>(
     params: &ElicitationParams<'_>,
     running: &[(T, &str, &RawValue)],

@@ -1,4 +1,4 @@
-//! Builds the approval requests that people read. Their texts are never empty, and never understate
+//! Builds the approval requests that people read. Their texts are never empty and never understate
 //! the effect of a call.
 
 use std::{
@@ -27,10 +27,10 @@ use crate::{
     truncation::{first_line, truncate_chars},
 };
 
-/// The number of characters of an unknown input that are shown.
+/// How many characters of an unknown input are shown.
 const MAX_INPUT_CHARS: usize = 2000;
 
-/// Builds approval requests, with the facts about the call and the agent that asks.
+/// Builds approval requests, given what is known about the call and the agent that asks.
 #[derive(Debug)]
 pub(crate) struct ApprovalRequestBuilder<'a> {
     pub(crate) cwd: &'a Path,
@@ -81,8 +81,7 @@ impl ApprovalRequestBuilder<'_> {
         }
     }
 
-    /// Appends the lines that end every detail: always the directory, and the reason if it is
-    /// known.
+    /// Appends the last lines of every detail: always the directory, and the reason if it is known.
     fn add_tail(&self, lines: &mut DetailText, cwd: Option<&str>, reason: Option<&str>) {
         let cwd = cwd.filter(|cwd| !cwd.trim().is_empty());
         match cwd {
@@ -95,8 +94,9 @@ impl ApprovalRequestBuilder<'_> {
         }
     }
 
-    /// Builds the approval of a command, of input for a running command, or of network access.
-    /// Returns `None` if the request does not say which. `known`: the item's command and directory.
+    /// Builds the approval of a command, of input to a running command, or of network access.
+    /// Returns `None` if the request does not say which. `known` holds the item's command and
+    /// directory.
     pub(crate) fn command(
         &self,
         params: &ItemRequestParams<'_>,
@@ -160,7 +160,7 @@ impl ApprovalRequestBuilder<'_> {
         lines.add_line("", &changes.file_list());
         let root = params.grant_root.as_str();
         if let Some(root) = root {
-            lines.add_line("also wants to write below: ", root);
+            lines.add_line("also wants to write in: ", root);
         }
         self.add_tail(&mut lines, None, params.reason.as_str());
         let title = changes.title();
@@ -216,8 +216,8 @@ impl ApprovalRequestBuilder<'_> {
         request
     }
 
-    /// Builds a request with questions for a person, and returns it with the questions' ids.
-    /// Returns `None` if there are no questions.
+    /// Builds a request with questions for a person, together with the questions' ids. Returns
+    /// `None` if there are no questions.
     pub(crate) fn user_input(
         &self,
         raw: &RawValue,
@@ -267,7 +267,7 @@ impl ApprovalRequestBuilder<'_> {
         Some(request)
     }
 
-    /// Builds the approval of an MCP server's tool call, or of a URL that it wants opened.
+    /// Builds the approval of an MCP server's tool call, or of a URL that the server wants opened.
     pub(crate) fn consent(
         &self,
         params: &ElicitationParams<'_>,
@@ -307,7 +307,7 @@ fn parse_permissions(raw: &RawValue) -> Wanted<'_> {
     serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
-/// Returns the files that the requested permissions open. An entry that we cannot read as a path
+/// Returns the files that the requested permissions open up. An entry that cannot be read as a path
 /// stands for the whole disk.
 fn requested_access(wanted: &Wanted<'_>) -> ToolAccess {
     let Some(files) = &wanted.file_system.0 else {

@@ -1,7 +1,7 @@
-//! Converts the history of another agent or client into items of the model's API, in the form that
-//! `thread/inject_items` takes.
+//! Converts the history of another agent or client to items of the model's API, in the format that
+//! `thread/inject_items` expects.
 //!
-//! Roles are preserved. Reasoning is left out: only the model that produced it can read it again.
+//! Roles are preserved. Reasoning is left out, because only the model that produced it can read it.
 
 use angelia_core::model::{Content, HistoryMessage, MessagePart, Role};
 use serde_json::{Value, json};

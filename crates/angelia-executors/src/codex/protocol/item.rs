@@ -1,5 +1,5 @@
-//! Items of a thread. One struct serves all item types: absent fields are empty, and the common
-//! fields can be read from an unknown type too.
+//! The items of a thread. One struct serves all item types: absent fields are empty, and the common
+//! fields are readable even for an unknown type.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -29,7 +29,7 @@ pub(crate) struct ThreadItem<'a> {
     // Text.
     pub(crate) text: Lenient<BorrowedStr<'a>>,
     pub(crate) phase: Lenient<BorrowedStr<'a>>,
-    /// `async`: a question that does not wait for its answer.
+    /// `async` for a question that does not wait for its answer.
     pub(crate) delivery: Lenient<BorrowedStr<'a>>,
     pub(crate) review: Lenient<BorrowedStr<'a>>,
     pub(crate) summary: Lenient<Vec<BorrowedStr<'a>>>,
@@ -60,7 +60,7 @@ pub(crate) struct ThreadItem<'a> {
     pub(crate) receiver_thread_ids: Lenient<Vec<BorrowedStr<'a>>>,
     pub(crate) agent_thread_id: Lenient<BorrowedStr<'a>>,
 
-    // The rest.
+    // Other items.
     pub(crate) query: Lenient<BorrowedStr<'a>>,
     pub(crate) action: Lenient<SearchAction<'a>>,
     pub(crate) path: Lenient<BorrowedStr<'a>>,
@@ -78,7 +78,7 @@ impl<'a> ThreadItem<'a> {
         self.kind.as_str().unwrap_or("unknown")
     }
 
-    /// Returns the texts of a list of texts, or of a list of parts with a text.
+    /// Returns the texts of the content, which is a list of texts or of parts with a text.
     pub(crate) fn texts(&self) -> Vec<BorrowedStr<'a>> {
         let Some(raw) = self.content.map(RawValue::get) else {
             return Vec::new();

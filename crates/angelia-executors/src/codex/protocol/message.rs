@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 
 use crate::lenient::{BorrowedStr, Lenient};
 
-/// The app-server's id of one of its requests: a number or a string.
+/// The app-server's id for one of its requests: a number or a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct RequestId(RpcId<'static>);
 
 impl RequestId {
-    /// Returns `None` if the id is neither a number nor a string; such a request cannot be
-    /// answered.
+    /// Parses an id. Returns `None` if it is neither a number nor a string; such a request cannot
+    /// be answered.
     pub fn of(raw: &RawValue) -> Option<Self> {
         serde_json::from_str::<RpcId<'_>>(raw.get()).ok().map(Self::from)
     }
@@ -56,7 +56,7 @@ impl<'a> Route<'a> {
         #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
         struct Params<'a> {
             thread_id: Lenient<BorrowedStr<'a>>,
-            /// The spelling of older requests.
+            /// The name in older requests.
             conversation_id: Lenient<BorrowedStr<'a>>,
             thread: Lenient<Thread<'a>>,
         }

@@ -1,8 +1,8 @@
-//! The JSON of the app-server protocol, in both directions. No other module spells it.
+//! The JSON of the app-server protocol, in both directions, known to no other module.
 //!
-//! - [`message`]: one line of its output: a response, a request or a notification, and its thread.
-//! - [`outgoing`]: every request, notification and response that Angelia writes.
-//! - [`response`]: the parts of its responses that are read.
+//! - [`message`]: the ids of the app-server's requests, and the thread that a message belongs to.
+//! - [`outgoing`]: the requests that Angelia sends.
+//! - [`response`]: the parts of the app-server's responses that we read.
 //! - `item`, `notification`, `server_request`: the parameters that the translation reads.
 //! - `request_result`: the results for the app-server's requests.
 //! - [`history`]: a conversation history as items of the model's API.

@@ -1,11 +1,11 @@
-//! Parameters of notifications, apart from items.
+//! The parameters of notifications, except items.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::lenient::{BorrowedStr, Lenient};
 
-/// The thread, turn and item of a notification, and the few fields that many of them share.
+/// The thread, turn and item of a notification, and the few fields that many notifications share.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct NotificationParams<'a> {
@@ -108,7 +108,7 @@ pub(crate) struct UsageParams<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct TokenUsage {
-    /// The sum for the thread since it began.
+    /// The total for the thread since it began.
     pub(crate) total: Lenient<TokenUsageBreakdown>,
     /// The tokens of the model's latest response.
     pub(crate) last: Lenient<TokenUsageBreakdown>,
@@ -120,16 +120,16 @@ pub(crate) struct TokenUsage {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct TokenUsageBreakdown {
-    /// In `last` it may be set while the other counts are zero: the app-server has then estimated
-    /// it.
+    /// In `last`, this may be set while the other counts are zero; the app-server has then
+    /// estimated it.
     #[serde(rename = "totalTokens")]
     pub(crate) total: Lenient<u64>,
     #[serde(rename = "inputTokens")]
     pub(crate) input: Lenient<u64>,
-    /// A part of `input`.
+    /// Part of `input`.
     #[serde(rename = "cachedInputTokens")]
     pub(crate) cached: Lenient<u64>,
-    /// A part of `input`.
+    /// Part of `input`.
     #[serde(rename = "cacheWriteInputTokens")]
     pub(crate) cache_write: Lenient<u64>,
     #[serde(rename = "outputTokens")]

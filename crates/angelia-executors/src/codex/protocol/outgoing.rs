@@ -1,7 +1,7 @@
 //! The requests that Angelia sends to the app-server.
 //!
-//! A request is a struct with its parameters; [`Call::METHOD`] is its name. Parameters that are
-//! `None` or empty are left out, which means "unchanged" or "as configured" to the app-server.
+//! A request is a struct that holds its parameters; [`Call::METHOD`] is its name. Parameters that
+//! are `None` or empty are left out, which the app-server reads as "unchanged" or "as configured".
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -65,7 +65,7 @@ pub struct InitializeCapabilities<'a> {
     pub opt_out_notification_methods: &'a [&'a str],
 }
 
-/// The settings of a thread. They are sent again with a resume, because Codex forgets some of them.
+/// The settings of a thread. They are sent again when it is resumed, because Codex forgets some.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadSettings<'a> {
@@ -75,8 +75,8 @@ pub struct ThreadSettings<'a> {
     pub model: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_provider: Option<&'a str>,
-    /// The name of a permission profile: `:read-only`, `:workspace`. (`sandbox` would be lost by a
-    /// resume.)
+    /// The name of a permission profile: `:read-only`, `:workspace`. (A `sandbox` setting would not
+    /// survive a resume.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permissions: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ pub struct ThreadSettings<'a> {
 pub enum ApprovalPolicy {
     /// Codex asks about every command that is not known to be harmless.
     Untrusted,
-    /// Codex asks when the model wants to leave the sandbox.
+    /// Codex asks if the model wants to leave the sandbox.
     OnRequest,
     Never,
 }
@@ -140,7 +140,7 @@ impl<'a> From<&'a CallerTool> for DynamicTool<'a> {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadResume<'a> {
     pub thread_id: &'a str,
-    /// Leaves the history out of the response: it is deprecated and may be long.
+    /// Leaves the history out of the response, where it is deprecated and may be long.
     pub exclude_turns: bool,
     #[serde(flatten)]
     pub settings: ThreadSettings<'a>,
@@ -179,11 +179,11 @@ of_thread! {
     Unsubscribe,
     /// Deletes a thread with its transcript.
     Delete,
-    /// Ends the commands that run on after a turn.
+    /// Ends the commands that outlive a turn.
     CleanTerminals,
 }
 
-/// Starts a turn. Never sent while a turn is active: Codex would take it as steering of that turn.
+/// Starts a turn. Never sent during an active turn, because Codex would treat it as steering.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnStart<'a> {
@@ -216,7 +216,7 @@ pub struct TurnInterrupt<'a> {
     pub turn_id: &'a str,
 }
 
-/// Reads the login from this machine; contacts no host unless `refresh_token` is set.
+/// Reads the login on this machine. Contacts no host unless `refresh_token` is set.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccountRead {

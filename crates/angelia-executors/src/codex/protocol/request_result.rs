@@ -1,4 +1,4 @@
-//! Builds the results for the app-server's requests.
+//! Builds the results of the app-server's requests.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) const USER_INPUT: &str = "item/tool/requestUserInput";
 pub(crate) const ELICITATION: &str = "mcpServer/elicitation/request";
 pub(crate) const TOOL_CALL: &str = "item/tool/call";
 
-/// Returns the decision on a command or a patch. Decisions that Codex would remember are never used.
+/// Returns the decision on a command or a patch. Never uses decisions that Codex would remember.
 pub(crate) fn decision(verdict: Verdict) -> Box<RawValue> {
     let decision = match verdict {
         Verdict::Once | Verdict::Session | Verdict::Always => "accept",
@@ -24,7 +24,7 @@ pub(crate) fn decision(verdict: Verdict) -> Box<RawValue> {
     raw(&json!({"decision": decision}))
 }
 
-/// Grants all the requested permissions, or none.
+/// Grants all requested permissions, or none.
 pub(crate) fn permissions(wanted: &RawValue, verdict: Verdict) -> Box<RawValue> {
     let granted: Value = if verdict.allows() {
         serde_json::from_str(wanted.get()).unwrap_or_else(|_| json!({}))
@@ -43,7 +43,6 @@ pub(crate) fn user_input(answers: &BTreeMap<&str, &str>) -> Box<RawValue> {
     raw(&json!({"answers": answers}))
 }
 
-/// Accepts an elicitation.
 pub(crate) fn accept_elicitation(content: &Map<String, Value>) -> Box<RawValue> {
     raw(&json!({"action": "accept", "content": content}))
 }
@@ -71,7 +70,7 @@ pub(crate) fn tool_result(ok: bool, content: &[Content]) -> Box<RawValue> {
     raw(&json!({"contentItems": items, "success": ok}))
 }
 
-/// Returns the result that declines a request. Returns `None` if the method is unknown.
+/// Returns the result that declines a request, or `None` if the method is unknown.
 pub(crate) fn decline(method: &str) -> Option<Box<RawValue>> {
     Some(match method {
         COMMAND_APPROVAL | PATCH_APPROVAL => decision(Verdict::Deny),

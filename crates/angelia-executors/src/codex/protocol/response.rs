@@ -1,4 +1,4 @@
-//! The parts of the app-server's responses that are read.
+//! The parts of the app-server's responses that we read.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::lenient::{BorrowedStr, Lenient};
 
 /// The beginning of the warning about a broken `config.toml`. The app-server then continues with
-/// default settings: another provider, another account.
+/// default settings, which may mean another provider and another account.
 const DEFAULTS_WARNING_PREFIX: &str = "Invalid configuration; using defaults";
 
 /// The built-in provider, to which `codex login` applies.
@@ -21,14 +21,14 @@ pub struct ThreadInfo {
     pub thread: Arc<str>,
     pub model: Option<Arc<str>>,
     pub provider: Option<Arc<str>>,
-    /// The permission profile in force.
+    /// The permission profile in effect.
     pub permissions: Option<Arc<str>>,
-    /// Files of this machine whose content precedes the conversation.
+    /// Files on this machine whose content precedes the conversation.
     pub instruction_files: Vec<Arc<str>>,
 }
 
 impl ThreadInfo {
-    /// The id has several known spellings. Returns `None` if none of them is there.
+    /// Parses a response. Returns `None` if it has the thread's id in none of the known spellings.
     pub fn of(result: &RawValue) -> Option<Self> {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
@@ -82,7 +82,7 @@ impl ThreadInfo {
     }
 }
 
-/// Returns the running turn from the response to `turn/start` or `turn/steer`.
+/// Returns the id of the running turn from the response to `turn/start` or `turn/steer`.
 pub fn parse_turn_id(result: &RawValue) -> Option<Arc<str>> {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
@@ -100,7 +100,7 @@ pub fn parse_turn_id(result: &RawValue) -> Option<Arc<str>> {
     id.or(body.turn_id.as_str()).map(Into::into)
 }
 
-/// Reads the response to `account/read`. An error response means that the login is unknown.
+/// Parses the response to `account/read`. An error response means that the login is unknown.
 pub fn parse_login(result: &RawValue) -> LoginState {
     #[derive(Default, Deserialize)]
     #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
@@ -134,7 +134,7 @@ fn billing_lane(kind: &str) -> Arc<str> {
     .into()
 }
 
-/// Returns the version after the slash of `initialize`'s `userAgent`.
+/// Returns the version after the slash in the `userAgent` of the response to `initialize`.
 pub fn parse_version(result: &RawValue) -> Option<Arc<str>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -172,7 +172,7 @@ impl ConfigWarning {
         })
     }
 
-    /// Returns whether the app-server continues without the user's configuration.
+    /// Reports whether the app-server continues without the user's configuration.
     pub fn is_fatal(&self) -> bool {
         self.summary.starts_with(DEFAULTS_WARNING_PREFIX)
     }

@@ -1,6 +1,6 @@
-//! Lists the names of the protocol that we rely on, to be compared with the schema that a version
-//! generates of itself (`codex app-server generate-json-schema`, with and without
-//! `--experimental`). A name that is missing there has changed its meaning here.
+//! Lists the protocol names that we rely on, for comparison with the schema that a version
+//! generates itself (`codex app-server generate-json-schema`, with and without `--experimental`).
+//! If a name is missing from the schema, our use of it no longer works as intended.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ pub const NOTIFICATIONS: &[&str] = &[
     "warning",
 ];
 
-/// Requests of the app-server that get a result and not only an error.
+/// Requests from the app-server that get a result, not just an error.
 pub const SERVER_REQUESTS: &[&str] = &[
     request_result::COMMAND_APPROVAL,
     request_result::PATCH_APPROVAL,
@@ -52,7 +52,7 @@ pub const SERVER_REQUESTS: &[&str] = &[
     request_result::TOOL_CALL,
 ];
 
-/// Fields, by the schema definition that has them.
+/// Fields, by the schema definition that contains them.
 const FIELDS: &[(&str, &[&str])] = &[
     ("InitializeParams", &["clientInfo", "capabilities"]),
     ("InitializeCapabilities", &["experimentalApi", "optOutNotificationMethods"]),
@@ -171,7 +171,7 @@ const ITEM_FIELDS: &[(&str, &[&str])] = &[
     ("contextCompaction", &["id"]),
 ];
 
-/// String values that decide something, by schema definition.
+/// String values that we act on, by schema definition.
 const ENUM_VALUES: &[(&str, &[&str])] = &[
     ("TurnStatus", &["completed", "interrupted", "failed"]),
     ("CommandExecutionStatus", &["completed", "failed", "declined"]),
@@ -211,8 +211,8 @@ const ENUM_VALUES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Returns the names that a schema lacks: none, for a version that we can drive. `bundle` is the
-/// file of all definitions, `requests` that of the app-server's requests.
+/// Returns the names that a schema lacks; none for a version that we can drive. `bundle` is the
+/// file of all definitions, and `requests` that of the app-server's requests.
 pub fn missing_names(bundle: &Value, requests: &Value, experimental: bool) -> Vec<String> {
     let mut missing = Vec::new();
     let mut want = |there: bool, what: String| {

@@ -1,4 +1,4 @@
-//! Parameters of the app-server's requests.
+//! The parameters of the app-server's requests.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::lenient::{BorrowedStr, Lenient};
 
-/// Parameters of every request that belongs to an item, and of approvals of commands and patches.
+/// The parameters of every request about an item, and of approvals of commands and patches.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(crate) struct ItemRequestParams<'a> {
@@ -22,7 +22,7 @@ pub(crate) struct ItemRequestParams<'a> {
     pub(crate) network_approval_context: Lenient<NetworkContext<'a>>,
     /// Permissions that the command gets in addition to running.
     pub(crate) additional_permissions: Option<&'a RawValue>,
-    /// A folder below which Codex wants to write for the rest of the session.
+    /// A folder inside which Codex wants to write for the rest of the session.
     pub(crate) grant_root: Lenient<BorrowedStr<'a>>,
     pub(crate) permissions: Option<&'a RawValue>,
 }
@@ -107,7 +107,7 @@ pub(crate) struct ElicitationMeta<'a> {
 }
 
 impl ElicitationMeta<'_> {
-    /// Returns whether the request asks to approve a tool call, and is not the server's own form.
+    /// Reports whether the request asks to approve a tool call, and is not the server's own form.
     pub(crate) fn is_tool_call(&self) -> bool {
         self.codex_approval_kind.as_str() == Some("mcp_tool_call")
     }

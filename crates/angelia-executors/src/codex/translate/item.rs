@@ -44,7 +44,7 @@ struct ItemNotification<'a> {
     item: ThreadItem<'a>,
     id: &'a str,
     key: ItemKey,
-    /// The tool call of the sub-agent to which the item belongs.
+    /// The tool call that started the sub-agent to which the item belongs.
     parent: Option<ToolId>,
 }
 
@@ -212,7 +212,7 @@ impl CodexTranslator {
         let tools = &mut turn.tools;
         let is_open = tools.find(&told.key).is_some();
         match told.phase {
-            // `item/tool/call` for a caller's tool may arrive before its item.
+            // The `item/tool/call` request for a caller's tool may arrive before its item.
             ItemPhase::Started if is_open => {
                 let open = tools.find(&told.key);
                 if !open.is_some_and(|open| matches!(open.detail, ToolCallDetail::CallerTool)) {
@@ -270,7 +270,7 @@ impl CodexTranslator {
         }
     }
 
-    /// Reports a command of an earlier turn that ran on after it.
+    /// Reports a command of an earlier turn that outlived that turn.
     fn handle_late_item(&mut self, told: &ItemNotification<'_>, out: &mut Vec<AgentEvent>) {
         if self.turn.is_some() {
             told.emit_native(out);
@@ -284,7 +284,7 @@ impl CodexTranslator {
                 (false, Some(code)) => format!("has failed with exit code {code}"),
                 (false, None) => "has failed".to_owned(),
             };
-            let text = format!("what an earlier turn left running {how}: {}", described.title);
+            let text = format!("work left running by an earlier turn {how}: {}", described.title);
             self.notify(NoticeLevel::Info, "background", text, out);
         }
     }
@@ -321,7 +321,7 @@ impl CodexTranslator {
 }
 
 impl RunningToolCall {
-    /// Adds the details that were not known when the call started.
+    /// Adds details that were not known when the call started.
     fn update(&mut self, call: ToolCall) {
         if !self.is_emitted {
             let id = self.call.id.clone();
@@ -344,7 +344,7 @@ fn call_detail(item: &ThreadItem<'_>) -> ToolCallDetail {
     }
 }
 
-/// Returns whether the title of an item is known only when it completes, as for a web search.
+/// Reports whether an item's title is known only when it completes, as for a web search.
 fn is_title_deferred(item: &ThreadItem<'_>) -> bool {
     item.kind() == "webSearch" && tool::search_query(item).is_none()
 }

@@ -1,4 +1,4 @@
-//! Handles the start and the end of a turn, and its plan and diff.
+//! Handles the start and end of a turn, and its plan and diff.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl CodexTranslator {
     ) -> Option<AgentOutcome> {
         let parsed: Option<TurnParams<'_>> = serde_json::from_str(params.get()).ok();
         let with_turn = parsed.as_ref().and_then(|all| Some((all, all.turn.0.as_ref()?)));
-        // Without an id it is unknown which turn has ended.
+        // Without an id, we cannot tell which turn has ended.
         let Some((parsed, turn, id)) =
             with_turn.and_then(|(all, turn)| Some((all, turn, turn.id.as_str()?)))
         else {
@@ -130,8 +130,8 @@ impl CodexTranslator {
         self.finish_turn(AgentOutcome::failed(failure), out)
     }
 
-    /// Ends a turn when a message says that it was aborted; the app-server may never report its
-    /// end.
+    /// Ends a turn when a message says that it was aborted, because the app-server may never report
+    /// its end.
     pub(super) fn end_aborted(&mut self, out: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         self.turn.as_ref()?;
         Some(self.finish_turn(AgentOutcome::interrupted("aborted by the agent"), out))
@@ -147,7 +147,7 @@ impl CodexTranslator {
         match common.thread_id.as_str() {
             Some(thread) if thread == self.context.thread.as_str() => {
                 self.active_turn = None;
-                self.end_failed("the agent closed the conversation within a turn", out)
+                self.end_failed("the agent closed the conversation during a turn", out)
             }
             Some(thread) => {
                 self.sub_agents.forget(thread);
@@ -176,7 +176,7 @@ impl CodexTranslator {
             return ended;
         };
         turn.texts.finish_all(out);
-        // A command may outlive a completed turn, but not an interrupted or a failed one.
+        // A command may outlive a completed turn, but not an interrupted or failed one.
         let (why, ran_on) = match ended.status {
             TurnStatus::Completed => ("no result", true),
             TurnStatus::Interrupted => ("interrupted", false),
@@ -193,7 +193,7 @@ impl CodexTranslator {
         ended
     }
 
-    /// Returns the usage of a turn so far, with its cost if the price of the model is known.
+    /// Returns the usage of a turn so far, including its cost if the model's price is known.
     pub(super) fn usage_of(&self, turn: &CodexTurn) -> Usage {
         let mut usage = turn.usage.to_usage(self.context.lane.clone(), self.prefix_sha256());
         usage.context = turn.context_window;
@@ -201,12 +201,12 @@ impl CodexTranslator {
         usage
     }
 
-    /// Returns the price of the current model. The work of sub-agents is counted by it too.
+    /// Returns the price of the current model, which also applies to the work of sub-agents.
     pub(super) fn price(&self) -> Option<TokenPrice> {
         self.context.prices.price_of(self.model.as_deref()?)
     }
 
-    /// Fails if a cost limit cannot be kept because the model has no price.
+    /// Fails if the model has no price, so that a cost limit cannot be enforced.
     pub(crate) fn ensure_priced(&self) -> Result<(), Failure> {
         self.context.prices.ensure_priced(self.model.as_deref())
     }

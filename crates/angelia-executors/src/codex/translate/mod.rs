@@ -1,23 +1,23 @@
-//! Translates the messages of one app-server thread into the events of the running turn: pure,
-//! synchronous, total. No message panics, none is dropped unless [`SILENT`] gives the reason, and
-//! only the end of our own turn (or of the connection) ends a turn.
+//! Translates the messages of one app-server thread into the events of the running turn. Pure,
+//! synchronous and total: no message panics, none is dropped unless [`SILENT`] gives the reason,
+//! and only the end of our own turn (or of the connection) ends a turn.
 //!
-//! One [`CodexTranslator`] lives as long as its thread is loaded. Its owner calls:
+//! A [`CodexTranslator`] lives as long as its thread is loaded. Its owner calls:
 //!
 //! - [`CodexTranslator::new`] after the response to `thread/start`, `thread/resume` or
-//!   `thread/fork`. From then on the owner passes it every message whose
-//!   [`Route`](super::protocol::message::Route) names a thread (or parent) that it
+//!   `thread/fork`. From then on, the owner passes on every message whose
+//!   [`Route`](super::protocol::message::Route) names a thread (or parent) that the translator
 //!   [`owns`](CodexTranslator::owns), and every message without a thread. It does so between turns
-//!   too, and then discards the events.
+//!   too, but then discards the events.
 //! - [`begin_turn`](CodexTranslator::begin_turn) before it sends `turn/start`. The response goes to
 //!   [`on_turn_accepted`](CodexTranslator::on_turn_accepted), an error to
 //!   [`on_turn_refused`](CodexTranslator::on_turn_refused). Notifications may arrive before the
 //!   response. If [`active_turn`](CodexTranslator::active_turn) still names a turn, the owner must
-//!   interrupt that one and wait first: `turn/start` would steer it.
-//! - [`on_notification`](CodexTranslator::on_notification) for each notification;
-//!   an outcome ends the turn.
-//! - [`on_request`](CodexTranslator::on_request) for each request of the app-server. The
-//!   [`RequestOutcome`] names the response to write, now or after
+//!   first interrupt that turn and wait for its end, because `turn/start` would steer it.
+//! - [`on_notification`](CodexTranslator::on_notification) for each notification. If it returns an
+//!   outcome, the turn has ended.
+//! - [`on_request`](CodexTranslator::on_request) for each request from the app-server. The
+//!   [`RequestOutcome`] says which response to write, either now or after
 //!   [`decide`](CodexTranslator::decide) or [`on_tool_result`](CodexTranslator::on_tool_result). A
 //!   [`DeferredReply`] may ask for an interrupt or for steering input after it.
 //! - [`on_steer`](CodexTranslator::on_steer) for each `turn/steer` that is sent.
@@ -26,13 +26,13 @@
 //!
 //! Rules of the translation:
 //!
-//! - **Ownership.** An item belongs to a turn by the turn's id; ids of items repeat from turn to
-//!   turn. The first turn id that is not of an earlier turn is ours. Work that an earlier turn left
-//!   running is reported in the next one as a notice.
-//! - **Blocks.** Deltas are provisional, the completed item is authoritative. Every block that had
-//!   a delta gets a `Block`: the whole text, or an empty one when a retry replaced it. When a turn
-//!   breaks off, the text that was shown stays.
-//! - **Dangling items are normal**; the end of the turn closes them.
+//! - **Ownership.** The turn's id determines which turn an item belongs to, because item ids repeat
+//!   from turn to turn. The first turn id that is not an earlier turn's is ours. Work that an
+//!   earlier turn left running is reported in the next turn as a notice.
+//! - **Blocks.** Deltas are provisional; the completed item is authoritative. Every block that had
+//!   a delta gets a `Block` with the whole text, or an empty one if a retry replaced it. If a turn
+//!   breaks off, text that was already shown stays.
+//! - **Dangling items are normal.** The end of the turn closes them.
 //!
 //! | file | contents |
 //! |---|---|
@@ -41,8 +41,8 @@
 //! | `status` | retries, compaction, limits, warnings |
 //! | `silent` | messages that are not passed on, and why |
 //! | `past_turns` | earlier turns, and notices between turns |
-//! | `requests` | requests of the app-server |
-//! | `lifecycle` | the start and the end of a turn |
+//! | `requests` | the app-server's requests |
+//! | `lifecycle` | the start and end of a turn |
 //! | `sub_agents` | threads of sub-agents |
 //! | `turn` | the state of the running turn |
 
@@ -85,25 +85,25 @@ use crate::{
     lenient::{BorrowedStr, Lenient},
 };
 
-/// The facts about a thread that are known before its first message.
+/// What is known about a thread before its first message.
 #[derive(Clone, Debug)]
 pub struct CodexContext {
     pub profile: Arc<str>,
     pub executor: Arc<str>,
-    /// The app-server's own id of the conversation.
+    /// The app-server's own id for the conversation.
     pub thread: NativeSessionId,
     pub model: Option<Arc<str>>,
-    /// The model's provider; decides whether hints name the login or the provider's key.
+    /// The model's provider. Determines whether hints name the login or the provider's key.
     pub provider: Option<Arc<str>>,
-    /// The thread continues a conversation of an earlier process.
+    /// Whether the thread continues a conversation of an earlier process.
     pub resumed: bool,
-    /// The thread was started before the first turn arrived.
+    /// Whether the thread was started before its first turn arrived.
     pub warm: bool,
     pub prefix_sha256: Option<Arc<str>>,
     pub cwd: PathBuf,
-    /// In model mode no approval reaches a person: every one is declined at once.
+    /// In model mode no approval reaches a person; every approval is declined at once.
     pub mode: Mode,
-    /// Names of the MCP servers that Angelia itself provides: no person is asked about their calls.
+    /// The names of Angelia's own MCP servers. Nobody is asked about calls to their tools.
     pub own_servers: Vec<Arc<str>>,
     /// The billing lane, from `account/read`.
     pub lane: Option<Arc<str>>,
@@ -112,13 +112,13 @@ pub struct CodexContext {
     pub zone: TimeZone,
 }
 
-/// The response to a request of the app-server.
+/// The response to a request from the app-server.
 #[derive(Debug)]
 pub enum RequestOutcome {
-    /// A person decides: [`CodexTranslator::decide`] with this key returns the result.
+    /// A person decides. [`CodexTranslator::decide`] returns the result for this key.
     Approval(Arc<str>),
-    /// The caller runs one of its tools: [`CodexTranslator::on_tool_result`] with this id returns
-    /// the result.
+    /// The caller runs one of its tools. [`CodexTranslator::on_tool_result`] returns the result for
+    /// this id.
     CallerTool(ToolId),
     /// Write this result at once.
     Now(Box<RawValue>),
@@ -126,15 +126,15 @@ pub enum RequestOutcome {
     Error(ErrorObject),
 }
 
-/// The response to an earlier request of the app-server.
+/// The response to an earlier request from the app-server.
 #[derive(Debug)]
 pub struct DeferredReply {
     pub id: RequestId,
     pub result: Box<RawValue>,
-    /// Send `turn/interrupt` after the response: the decision was to stop, and the response alone
-    /// does not end the turn.
+    /// Whether to send `turn/interrupt` after the response: the decision was to stop, and the
+    /// response alone does not end the turn.
     pub then_interrupt: bool,
-    /// Send this text with `turn/steer` after the response, which has no field for it.
+    /// Text to send with `turn/steer` after the response, which has no field for it.
     pub then_steer: Option<Arc<str>>,
 }
 
@@ -143,7 +143,7 @@ pub struct CodexTranslator {
     context: CodexContext,
     model: Option<Arc<str>>,
     turn: Option<CodexTurn>,
-    /// The turn that the app-server runs on this thread, ours or not.
+    /// The turn that the app-server is running on this thread, whether it is ours or not.
     active_turn: Option<Box<str>>,
     past_turns: PastTurns,
     sub_agents: SubAgents,
@@ -152,12 +152,12 @@ pub struct CodexTranslator {
     resets_at: Option<Timestamp>,
 }
 
-/// The owner of a message, by its thread and turn.
+/// Whom a message belongs to, judging by its thread and turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessageOwner {
     /// The running turn.
     OurTurn,
-    /// A sub-agent, while a turn runs.
+    /// A sub-agent, while a turn is running.
     SubAgent,
     /// An earlier turn.
     PastTurn,
@@ -179,7 +179,7 @@ impl CodexTranslator {
         }
     }
 
-    /// Begins our turn; `turn/start` is sent next. A turn that has not ended is given up.
+    /// Begins our turn; `turn/start` is sent next. Gives up a turn that has not ended.
     pub fn begin_turn(&mut self) {
         if let Some(id) = self.turn.take().and_then(|turn| turn.id) {
             self.past_turns.add(&id);
@@ -202,8 +202,8 @@ impl CodexTranslator {
         if turn.id.as_deref() == Some(&*id) {
             return;
         }
-        // The response is authoritative, also when it names a turn that was already running and
-        // took our input as steering.
+        // The response is authoritative, even if it names a turn that was already running and took
+        // our input as steering.
         let earlier = turn.id.replace((&*id).into());
         if let Some(earlier) = earlier {
             self.past_turns.add(&earlier);
@@ -228,7 +228,7 @@ impl CodexTranslator {
         }
     }
 
-    /// Translates a notification of this thread, of a sub-agent's thread, or of the whole process.
+    /// Translates a notification about this thread, a sub-agent's thread, or the whole process.
     pub fn on_notification(
         &mut self,
         method: &str,
@@ -258,7 +258,7 @@ impl CodexTranslator {
         None
     }
 
-    /// Translates a request of the app-server into an approval, or into an immediate response.
+    /// Translates a request from the app-server into an approval or an immediate response.
     pub fn on_request(
         &mut self,
         id: &RequestId,
@@ -275,20 +275,20 @@ impl CodexTranslator {
         self.handle_request(id, method, params, out)
     }
 
-    /// Applies the engine's decision to an earlier request. Returns `None` if no request waits for
-    /// it (any more).
+    /// Applies the engine's decision to an earlier request. Returns `None` if no request awaits it
+    /// any more.
     pub fn decide(&mut self, key: &str, decision: &Decision) -> Option<DeferredReply> {
         self.pending.decide(key, decision)
     }
 
-    /// Returns the result for a call to which there is no objection. Returns `None` if the
+    /// Returns the result for a call to which the engine has no objection. Returns `None` if the
     /// app-server no longer waits for it.
     pub fn proceed(&mut self, key: &str) -> Option<DeferredReply> {
         self.pending.decide(key, &Decision::new(Verdict::Once, "rule"))
     }
 
     /// Takes the result of a caller's tool. Returns `None` if the app-server has not sent its
-    /// request yet (the result is kept for it), or no longer waits for the result.
+    /// request yet (the result is then kept), or no longer waits for the result.
     pub fn on_tool_result(
         &mut self,
         id: &ToolId,
@@ -306,18 +306,18 @@ impl CodexTranslator {
         emit_notice(NoticeLevel::Warning, "line_too_long", text, out);
     }
 
-    /// Handles the end of the connection. It fails a running turn.
+    /// Handles the end of the connection, which fails a running turn.
     pub fn on_end_of_output(&mut self, out: &mut Vec<AgentEvent>) -> Option<AgentOutcome> {
         self.active_turn = None;
         self.end_failed("the agent exited before it finished the turn", out)
     }
 
-    /// Returns whether this thread is ours or one of our sub-agents'.
+    /// Reports whether this thread is ours or belongs to one of our sub-agents.
     pub fn owns(&self, thread: &str) -> bool {
         thread == self.context.thread.as_str() || self.sub_agents.owns(thread)
     }
 
-    /// Returns whether a message with this route concerns us.
+    /// Reports whether a message with this route concerns us.
     pub fn accepts(&self, route: &Route<'_>) -> bool {
         let owned = |thread: &Option<std::borrow::Cow<'_, str>>| {
             thread.as_deref().is_some_and(|thread| self.owns(thread))
@@ -325,19 +325,19 @@ impl CodexTranslator {
         route.thread.is_none() || owned(&route.thread) || owned(&route.parent)
     }
 
-    /// Returns the turn that the app-server runs on this thread, as far as it has told: the turn to
-    /// interrupt or to steer, and the one that must end before the next is started.
+    /// Returns the turn that the app-server is running on this thread, if it has said so. This is
+    /// the turn to interrupt or to steer, and the one that must end before the next turn starts.
     pub fn active_turn(&self) -> Option<&str> {
         let ours = self.turn.as_ref().and_then(|turn| turn.id.as_deref());
         ours.or(self.active_turn.as_deref())
     }
 
-    /// Returns the keys of approvals for which the app-server still waits.
+    /// Returns the keys of the approvals that the app-server still waits for.
     pub fn pending_approvals(&self) -> impl Iterator<Item = &Arc<str>> {
         self.pending.approval_keys()
     }
 
-    /// Returns the owner of a message by its thread and turn.
+    /// Returns whom a message belongs to, judging by its thread and turn.
     fn owner_of(
         &self,
         thread: &Lenient<BorrowedStr<'_>>,
@@ -362,9 +362,9 @@ impl CodexTranslator {
         }
     }
 
-    /// Returns the owner of a `turn/started` or `turn/completed`. The first turn that is not an
-    /// earlier one becomes ours. No other message may name our turn, because a resumed thread
-    /// repeats its last messages.
+    /// Returns whom a `turn/started` or `turn/completed` belongs to. The first turn that is not an
+    /// earlier one becomes ours. No other message may determine our turn's id, because a resumed
+    /// thread repeats its last messages.
     fn owner_of_turn(
         &mut self,
         thread: &Lenient<BorrowedStr<'_>>,
@@ -404,7 +404,7 @@ impl CodexTranslator {
         }
     }
 
-    /// Emits a notice now if a turn has started, otherwise at the start of the next turn.
+    /// Emits a notice now if a turn has started, and otherwise at the start of the next turn.
     fn notify(
         &mut self,
         level: NoticeLevel,

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use angelia_core::model::Notice;
 
-/// The number of ids of earlier turns that are remembered, to tell late messages from those of our
+/// How many ids of earlier turns are remembered, to distinguish late messages from those of our
 /// turn.
 const MAX_PAST_TURNS: usize = 256;
 
-/// The number of notices that are kept between turns; the oldest are dropped first.
+/// How many notices are kept between turns; the oldest are dropped first.
 const MAX_NOTICES: usize = 16;
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ impl PastTurns {
         self.turns.iter().any(|past| **past == *turn)
     }
 
-    /// Forgets that a turn has ended, because it still runs.
+    /// Forgets that a turn has ended, because it is still running.
     pub(super) fn remove(&mut self, turn: &str) {
         self.turns.retain(|past| **past != *turn);
     }

@@ -1,5 +1,5 @@
-//! Handles requests of the app-server: approvals and questions for people, and calls of the
-//! caller's tools. Requests that cannot be decided are declined at once.
+//! Handles the app-server's requests: approvals and questions for people, and calls to the caller's
+//! tools. Requests that cannot be decided are declined at once.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl CodexTranslator {
         if !matches!(whose, MessageOwner::OurTurn | MessageOwner::SubAgent) {
             return decline(method, params, "it belongs to no running turn", out);
         }
-        // Codex reused the id of a pending request, so a decision would be ambiguous: withdraw the
+        // Codex reused the id of a pending request, so a decision would be ambiguous. Withdraw the
         // first request and decline the second.
         if let Some(key) = self.pending.withdraw(id) {
             out.push(AgentEvent::ApprovalWithdrawn(key));
@@ -65,7 +65,7 @@ impl CodexTranslator {
         }
     }
 
-    /// Describes a request for people. Returns `None` if it lacks the facts to decide it.
+    /// Describes a request for people. Returns `None` if it lacks what is needed to decide it.
     fn describe_request(
         &self,
         method: &str,
@@ -118,7 +118,7 @@ impl CodexTranslator {
         }
     }
 
-    /// Returns the tool call that waits for the approval.
+    /// Returns the tool call that awaits the approval.
     fn find_subject_call(
         &self,
         parsed: &ItemRequestParams<'_>,
@@ -180,7 +180,7 @@ impl CodexTranslator {
         Some((request, ServerRequestKind::Consent))
     }
 
-    /// Handles a call of one of the caller's tools.
+    /// Handles a call to one of the caller's tools.
     fn handle_tool_call(
         &mut self,
         id: &RequestId,

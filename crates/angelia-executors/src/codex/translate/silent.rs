@@ -37,7 +37,7 @@ pub const SILENT: &[(&str, &str)] = &[
     ("item/fileChange/patchUpdated", "kept for the approval"),
 ];
 
-/// Notifications that concern the whole process or lists of threads, and matter to no turn.
+/// Notifications about the whole process or lists of threads, which matter to no turn.
 pub(super) const IGNORED: &[&str] = &[
     "thread/readState/changed",
     "thread/name/updated",

@@ -1,4 +1,4 @@
-//! Handles retries, limits, usage, warnings and other notifications beside the actual work.
+//! Handles retries, limits, usage, warnings and other notifications that accompany the actual work.
 
 use angelia_core::{
     model::{EventKind, NoticeLevel, QuotaReport},
@@ -24,10 +24,10 @@ use crate::{
     truncation::truncate_chars,
 };
 
-/// The number of characters of another program's error text that are shown.
+/// How many characters of another program's error text are shown.
 const MAX_REASON_CHARS: usize = 500;
 
-/// Names a window by its length, with the words that other vendors use for the same lengths.
+/// Names a window by its length, using other vendors' names for the same lengths.
 fn window_name(minutes: Option<u64>, place: &str) -> String {
     match minutes {
         Some(300) => "five_hour".to_owned(),
@@ -132,7 +132,7 @@ impl CodexTranslator {
             if whose == MessageOwner::OurTurn {
                 turn.context_window = context_window(usage);
             }
-            // The engine ends a turn whose cost exceeds its limit after the response that did so.
+            // The engine ends the turn after the response that takes its cost over the limit.
             if self.price().is_some()
                 && let Some(turn) = &self.turn
             {
@@ -172,7 +172,7 @@ impl CodexTranslator {
         if let Some(until) = until
             && was != Some(until)
         {
-            let text = format!("a limit of the account is used up until {until}");
+            let text = format!("an account limit is used up until {until}");
             self.notify(NoticeLevel::Warning, "rate_limited", text, out);
         }
     }
@@ -183,7 +183,7 @@ impl CodexTranslator {
             return emit_native("thread/status/changed", params, out);
         };
         let ours = parsed.thread_id.as_str() == Some(self.context.thread.as_str());
-        // An idle thread runs no turn, even if the end of the last one was never reported.
+        // An idle thread is running no turn, even if the end of the last one was never reported.
         if ours && self.turn.is_none() && status.kind.as_str() == Some("idle") {
             self.active_turn = None;
         }

@@ -1,6 +1,6 @@
-//! Threads of sub-agents. Their messages carry their own thread id. Their tool calls are shown
+//! The threads of sub-agents. Their messages carry their own thread id. Their tool calls are shown
 //! below the call that started them, their text is not part of the answer, their questions become
-//! approvals, and the turn pays for the tokens they use.
+//! approvals, and the tokens that they use count towards the turn.
 
 use std::collections::HashMap;
 
@@ -49,7 +49,7 @@ impl SubAgents {
 }
 
 impl CodexTranslator {
-    /// Registers a new thread as a sub-agent's if one of our threads is its parent.
+    /// Registers a new thread as a sub-agent's if its parent is one of our threads.
     pub(super) fn on_thread_started(&mut self, params: &RawValue) {
         let route = Route::of(params);
         if let (Some(id), Some(parent)) = (route.thread.as_deref(), route.parent.as_deref())

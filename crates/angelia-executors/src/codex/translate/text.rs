@@ -1,8 +1,8 @@
-//! Text of messages, reasoning and plans.
+//! The text of messages, reasoning and plans.
 //!
-//! Deltas are provisional; the completed item settles its blocks. A stream that is retried starts
-//! over, under the same item id or another one: the text of the broken stream is withdrawn as soon
-//! as there is a replacement, and stays if there never is one.
+//! Deltas are provisional; the completed item settles its blocks. A retried stream starts over,
+//! under the same item id or another one. The text of the broken stream is withdrawn as soon as
+//! there is a replacement, and stays if there never is one.
 
 use angelia_core::{
     model::{BlockId, EventKind, TextChannel},
@@ -27,9 +27,9 @@ struct TextSlot {
     item: Box<str>,
     part: ItemTextPart,
     channel: TextChannel,
-    /// The id of our block, once some text was shown.
+    /// Our id for the block, once some text was shown.
     block: Option<BlockId>,
-    /// The sum of the deltas.
+    /// The concatenated deltas.
     text: String,
     state: SlotState,
 }
@@ -76,7 +76,7 @@ impl TextBlocks {
         })
     }
 
-    /// Marks the open texts as abandoned: the stream broke off and is retried.
+    /// Marks the open texts as abandoned, because the stream broke off and is being retried.
     pub(super) fn abandon(&mut self) {
         for slot in &mut self.0 {
             if slot.state == SlotState::Open {
@@ -103,7 +103,7 @@ impl TextBlocks {
         });
     }
 
-    /// Ends the turn: text that was shown stays, and becomes whole blocks.
+    /// Ends the turn. Text that was shown stays and becomes whole blocks.
     pub(super) fn finish_all(&mut self, out: &mut Vec<AgentEvent>) {
         for slot in self.0.drain(..) {
             if slot.state != SlotState::Settled
@@ -143,7 +143,7 @@ impl CodexTurn {
         self.texts.withdraw(|slot| *slot.item == *item, out);
     }
 
-    /// Settles one text of an item. Returns `false` if it was settled before.
+    /// Settles one text of an item. Returns `false` if it was already settled.
     fn settle_text(
         &mut self,
         item: &str,
@@ -169,7 +169,7 @@ impl CodexTurn {
         true
     }
 
-    /// Settles the texts that the completed item does not repeat, as they were streamed.
+    /// Settles, as streamed, the texts that the completed item does not repeat.
     fn settle_remaining(&mut self, item: &str, out: &mut Vec<AgentEvent>) {
         for slot in &mut self.texts.0 {
             if *slot.item == *item && slot.state == SlotState::Open {
@@ -245,7 +245,7 @@ impl CodexTranslator {
         if text.trim().is_empty() {
             return true;
         }
-        // An `async` question does not wait for a reply within this turn.
+        // An `async` question does not wait for an answer in this turn.
         if item.delivery.as_str() == Some("async") {
             turn.questions.push(text.into());
         } else if item.phase.as_str() != Some("commentary") {
@@ -270,7 +270,7 @@ impl CodexTranslator {
         for (number, text) in (0..).zip(summary) {
             new |= turn.settle_text(id, ItemTextPart::Summary(number), text, out);
         }
-        // The raw reasoning counts only if it was shown, or if there is no summary.
+        // The raw reasoning counts only if it was shown or there is no summary.
         for (number, text) in (0..).zip(item.texts()) {
             let part = ItemTextPart::Content(number);
             if summary.is_empty() || turn.texts.find(id, part, SlotState::Open).is_some() {
@@ -282,7 +282,7 @@ impl CodexTranslator {
     }
 }
 
-/// Returns whether a text is the marker of an aborted turn.
+/// Reports whether a text is the marker of an aborted turn.
 pub(super) fn is_abort_marker(text: &str) -> bool {
     text.trim_start().starts_with(ABORT_MARKER)
 }

@@ -15,7 +15,7 @@ use angelia_core::{
 use super::{emit_event, text::TextBlocks};
 use crate::codex::{failure::ReportedError, patch::PatchSummary, usage::TokenTotals};
 
-/// The number of bytes of a command's output that are kept, in case its end is never reported.
+/// How much of a command's output is kept, in case its end is never reported.
 const MAX_OUTPUT_BYTES: usize = 64 * 1024;
 
 /// The thread and turn of an item (empty for the main ones), and the item's id.
@@ -23,10 +23,10 @@ pub(super) type ItemKey = (Box<str>, Box<str>);
 
 #[derive(Debug, Default)]
 pub(super) struct CodexTurn {
-    /// The app-server's id of the turn, once it is known.
+    /// The app-server's id for the turn, once it is known.
     pub(super) id: Option<Box<str>>,
     pub(super) started: bool,
-    /// The number of our messages that the app-server has yet to echo.
+    /// The number of our messages that the app-server has not echoed yet.
     expected_echoes: usize,
     echoed_items: HashSet<Box<str>>,
     next_block: BlockId,
@@ -34,7 +34,7 @@ pub(super) struct CodexTurn {
     pub(super) tools: CodexToolCalls,
     activity: Option<Activity>,
     pub(super) usage: TokenTotals,
-    /// Fill level of the thread's own context, never that of a sub-agent.
+    /// How full the context of the thread itself is, never that of a sub-agent.
     pub(super) context_window: Option<ContextWindow>,
     pub(super) error: Option<ReportedError>,
     pub(super) login_hint_given: bool,
@@ -56,7 +56,7 @@ impl CodexTurn {
         self.expected_echoes += 1;
     }
 
-    /// Returns whether a user message is the echo of one that we sent.
+    /// Reports whether a user message is the echo of one that we sent.
     pub(super) fn is_own_message(&mut self, item: &str) -> bool {
         if self.echoed_items.contains(item) {
             return true;
@@ -82,7 +82,7 @@ impl CodexTurn {
         }
     }
 
-    /// Ends the activity of a retry or a compaction: the model is at work again.
+    /// Ends the activity of a retry or a compaction, because the model is working again.
     pub(super) fn resume_activity(&mut self, out: &mut Vec<AgentEvent>) {
         if matches!(self.activity, Some(Activity::Retrying | Activity::Compacting)) {
             self.set_activity(Activity::WaitingForModel, out);
@@ -90,11 +90,11 @@ impl CodexTurn {
     }
 }
 
-/// The tool calls of a turn: those that run, and the ids that are taken.
+/// The tool calls of a turn: the running ones, and the ids that are taken.
 #[derive(Debug, Default)]
 pub(super) struct CodexToolCalls {
     open: Vec<RunningToolCall>,
-    /// The number of uses of each item id; item ids may repeat.
+    /// How often each item id was used; item ids may repeat.
     item_uses: HashMap<Box<str>, usize>,
     ids: HashSet<ToolId>,
 }
@@ -103,7 +103,7 @@ pub(super) struct CodexToolCalls {
 pub(super) struct RunningToolCall {
     pub(super) key: ItemKey,
     pub(super) call: ToolCall,
-    /// A `ToolCall` event has been emitted.
+    /// Set once the `ToolCall` event was emitted.
     pub(super) is_emitted: bool,
     pub(super) detail: ToolCallDetail,
     output: String,
@@ -120,14 +120,14 @@ pub(super) enum ToolCallDetail {
 }
 
 impl ToolCallDetail {
-    /// Whether an MCP server declares that its tool changes nothing.
+    /// Reports whether an MCP server declares that its tool changes nothing.
     pub(super) fn is_read_only(&self) -> bool {
         matches!(self, Self::Mcp { read_only: true, .. })
     }
 }
 
 impl CodexToolCalls {
-    /// Returns an id that no other tool call of the turn has: the item's own id, if it is free.
+    /// Returns an id that no other tool call of the turn has: the item's own id if it is free.
     fn assign_id(&mut self, item: &str) -> ToolId {
         let count = self.item_uses.entry(item.into()).or_insert(0);
         loop {
@@ -192,7 +192,8 @@ impl CodexToolCalls {
         }
     }
 
-    /// Closes all calls at the end of the turn. `ran_on`: commands may run on in the background.
+    /// Closes all calls at the end of the turn. With `ran_on`, commands may run on in the
+    /// background.
     pub(super) fn close_all(&mut self, why: &str, ran_on: bool, out: &mut Vec<AgentEvent>) {
         for mut open in self.open.drain(..) {
             open.emit_call(out);

@@ -1,4 +1,4 @@
-//! Finds Angelia's lines in a `config.toml`, and removes them. Pure.
+//! Finds Angelia's lines in a `config.toml` and removes them. Pure.
 //!
 //! ```toml
 //! default_permissions = ":workspace" # angelia codex
@@ -8,11 +8,10 @@
 //! # <<< angelia codex: mcp_servers.docs
 //! ```
 //!
-//! Every line or table of Angelia's carries a marker of its own. Begin and end markers alone would
-//! not do: Codex edits this file as well, and inserts its additions at the positions of its own
-//! order, also between the two. When Codex rewrites the MCP servers it drops their comments, and
-//! with them the markers and the begin marker; therefore the end marker lists the names of
-//! Angelia's tables.
+//! Each of Angelia's lines or tables carries its own marker. Begin and end markers alone would not
+//! be enough, because Codex edits this file too, and inserts its additions in its own order, even
+//! between the two. When Codex rewrites the MCP servers, it drops their comments, and with them the
+//! line markers and the begin marker. The end marker therefore lists the names of Angelia's tables.
 
 use std::ops::Range;
 
@@ -24,7 +23,7 @@ use super::{
 };
 
 /// The marks on the lines of one edit. Two commands write to the file, and neither touches the
-/// lines of the other.
+/// other's lines.
 #[derive(Debug)]
 pub(super) struct EditMarks {
     /// At the end of a line.
@@ -33,7 +32,7 @@ pub(super) struct EditMarks {
     begin_prefix: &'static str,
     pub(super) end: &'static str,
     end_prefix: &'static str,
-    /// The only line of the edit that is not in a table.
+    /// The edit's only line outside of any table.
     pub(super) top_line: Option<&'static str>,
 }
 
@@ -63,8 +62,8 @@ pub(super) const SETUP: EditMarks = EditMarks {
 pub(super) const NEW_FILE_FLAG: &str = " [new file]";
 pub(super) const OPEN_LINE_FLAG: &str = " [open line]";
 
-/// Returns the text without the settings of `angelia codex enable`, or `None` if it created the
-/// file.
+/// Returns the text without the settings of `angelia codex enable`, or `None` if that command
+/// created the file.
 pub fn without_angelia_config(text: &str) -> Result<Option<String>, ConfigSyntaxError> {
     without_edit(text, &ENABLE)
 }
@@ -108,8 +107,8 @@ pub(super) fn without_edit(
     Ok((!(found.new_file && rest.is_empty())).then_some(rest))
 }
 
-/// Explains why removing the block would break the file: settings after the block belong to its
-/// last table, and without that table they would fall into one of the user's, where they may not
+/// Explains why removing the block would break the file. Settings after the block belong to its
+/// last table. Without that table they would fall into one of the user's tables, where they may not
 /// fit.
 fn removal_error(text: &str, end: Option<usize>, broken: &ConfigSyntaxError) -> ConfigSyntaxError {
     let before = text.get(..end.unwrap_or(0)).unwrap_or_default();
@@ -117,8 +116,8 @@ fn removal_error(text: &str, end: Option<usize>, broken: &ConfigSyntaxError) -> 
         line: before.matches('\n').count() + 1,
         column: 1,
         message: format!(
-            "without Angelia's part the rest would be broken ({}); move what stands behind that \
-             part to where it belongs",
+            "removing Angelia's part would break the rest ({}); move the settings after that part \
+             to where they belong",
             broken.message
         ),
     }
@@ -146,16 +145,16 @@ pub(super) fn line_end(text: &str, at: usize) -> usize {
     behind.find('\n').map_or(text.len(), |newline| at + newline + 1)
 }
 
-/// Everything in a text that marks lines as those of one edit.
+/// Everything that marks lines in a text as belonging to one edit.
 #[derive(Debug, Default)]
 struct BlockMarkers {
-    /// Lines of Angelia's that are not part of a table.
+    /// Angelia's lines that are not part of a table.
     lines: Vec<Range<usize>>,
     begin: Option<usize>,
     end: Option<usize>,
     new_file: bool,
     open_line: bool,
-    /// Names of Angelia's tables.
+    /// The names of Angelia's tables.
     paths: Vec<Vec<String>>,
 }
 
@@ -186,15 +185,16 @@ impl BlockMarkers {
             line.is_some_and(|line| line.trim_end().ends_with(marks.line))
         });
         found.paths = marked.map(|header| header.path.clone()).collect();
-        // The begin marker is gone only if Codex has rewritten the file; the line markers are then
-        // gone too, so the list in the end marker counts.
+        // The begin marker is gone only if Codex has rewritten the file. In that case the line
+        // markers are gone too, so use the list in the end marker.
         if found.begin.is_none() {
             found.paths.extend(named);
         }
         found
     }
 
-    /// Includes subtables of Angelia's tables, which would be meaningless without them.
+    /// Reports whether a table is Angelia's. Includes subtables, which would be meaningless on
+    /// their own.
     fn is_ours(&self, header: &TableHeader) -> bool {
         self.paths.iter().any(|path| header.path.starts_with(path))
     }
@@ -218,7 +218,7 @@ pub(super) fn lines_with_ranges(text: &str) -> impl Iterator<Item = (Range<usize
     })
 }
 
-/// Returns the position at which the text begins: some editors write a byte order mark before it.
+/// Returns where the text begins, because some editors write a byte order mark before it.
 pub(super) fn text_start(text: &str) -> usize {
     let mark = '\u{feff}';
     if text.starts_with(mark) { mark.len_utf8() } else { 0 }

@@ -1,7 +1,7 @@
 //! Adds Angelia's settings to the text of a `config.toml`. Pure.
 //!
-//! The user's own settings for the same thing stay and win. A part that cannot be written is left
-//! out and reported; the others are written.
+//! The user's own settings for the same thing stay and take precedence. A part that cannot be
+//! written is left out and reported; the others are written.
 
 use std::{ops::Range, path::PathBuf};
 
@@ -20,16 +20,16 @@ use super::{
 };
 use crate::codex::mcp::{OWN_SERVER, OWN_TIMEOUT_SECONDS};
 
-/// The settings that Codex's configuration shall contain.
+/// The settings that Codex's configuration should contain.
 #[derive(Clone, Debug, Default)]
 pub struct DesiredConfig {
-    /// MCP servers, in the form of a profile.
+    /// MCP servers, in a profile's format.
     pub servers: Vec<(Box<str>, RawJson)>,
     /// Angelia's own MCP server.
     pub own_server: Option<OwnServerLaunch>,
-    /// Whether to allow writing in the working directory without asking, as the default permission.
+    /// Whether to allow writing in the working directory without asking, by default permission.
     pub workspace_writes: bool,
-    /// Ids of plugins to enable.
+    /// The ids of plugins to enable.
     pub plugins: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub struct DesiredConfig {
 pub struct OwnServerLaunch {
     pub program: PathBuf,
     pub arguments: Vec<String>,
-    /// Environment variables that the server needs to find Angelia's home.
+    /// The environment variables that the server needs to find Angelia's home.
     pub env: Vec<(String, String)>,
 }
 
@@ -61,7 +61,7 @@ pub struct ConfigPart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartState {
     Written,
-    /// The user has a setting of this name, which stays; holds the reason.
+    /// The user has a setting of this name, which stays. Holds the reason.
     Kept(String),
     Failed(String),
 }
@@ -102,7 +102,7 @@ pub(super) struct TableEdit<'a> {
 }
 
 impl TableEdit<'_> {
-    /// Adds the tables, and leaves out and reports those that the file does not allow.
+    /// Adds the tables. Leaves out and reports those that the file does not allow.
     pub(super) fn apply(
         &self,
         mut pieces: Vec<ConfigTable>,
@@ -115,7 +115,7 @@ impl TableEdit<'_> {
         let mut text = self.assemble_text(&pieces);
         if !stands(&text) {
             // At least one table conflicts with the file, for example with an inline table of the
-            // same name. Find the conflicting ones, and leave them out.
+            // same name. Find the conflicting tables and leave them out.
             pieces.retain(|piece| {
                 let stands = stands(&self.assemble_text(std::slice::from_ref(piece)));
                 if !stands {
@@ -185,7 +185,7 @@ fn mark_failed(parts: &mut [ConfigPart], name: &str) {
     }
 }
 
-/// Returns whether the file sets no default permissions yet, and records the result.
+/// Reports whether the file sets no default permissions yet, and records the result.
 fn add_permissions_part(document: &Document<&str>, parts: &mut Vec<ConfigPart>) -> bool {
     let keys = ["default_permissions", "sandbox_mode"];
     let own_key = keys.iter().find(|key| document.as_table().contains_key(key));
@@ -260,8 +260,8 @@ impl OwnServerLaunch {
 }
 
 /// Returns the position for a setting outside of any table: after the last such setting, or else at
-/// the beginning, after directives that must come first. `None` if that is not the start of a line;
-/// the setting then goes to the end of the text.
+/// the beginning, after directives that must come first. Returns `None` if that is not the start of
+/// a line; the setting then goes to the end of the text.
 fn top_level_position(text: &str, layout: &Layout) -> Option<usize> {
     let tables = layout.first_header().unwrap_or(text.len());
     let last = layout.entries.iter().rev().find(|entry| entry.start < tables);

@@ -1,4 +1,4 @@
-//! Positions of table headers and values in a TOML text. Pure.
+//! The positions of table headers and values in a TOML text. Pure.
 
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ impl Layout {
         self.headers.first().map(|header| header.start)
     }
 
-    /// Returns whether a position is inside a value, where a `#` does not start a comment.
+    /// Reports whether a position is inside a value, where a `#` does not start a comment.
     pub(super) fn is_inside_value(&self, at: usize) -> bool {
         let around = |entry: &Range<usize>| entry.start < at && at < entry.end;
         self.entries.iter().any(around)

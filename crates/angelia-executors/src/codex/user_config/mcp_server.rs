@@ -1,7 +1,7 @@
-//! Converts an MCP server of a profile to a table of Codex's `config.toml`. Pure.
+//! Converts a profile's MCP server to a table in Codex's `config.toml`. Pure.
 //!
-//! An unknown key or a wrong type would make Codex refuse the whole file. So only keys and types
-//! that Codex is known to accept are written, and the others are reported.
+//! An unknown key or a wrong type would make Codex reject the whole file. Only keys and types that
+//! Codex is known to accept are therefore written; the others are reported.
 
 use angelia_core::model::RawJson;
 use serde_json::{Map, Value};
@@ -57,17 +57,17 @@ const KEYS: [(&str, ServerTransport, ValueKind); 22] = [
     ("tools", ServerTransport::Both, ValueKind::Approvals),
 ];
 
-/// A longer timeout is taken for a mistake, and Codex refuses far longer ones.
+/// A longer timeout is treated as a mistake; Codex rejects far longer ones.
 const MAX_TIMEOUT_SECONDS: f64 = 1e9;
 
-/// The lines of a table, and the keys of the definition that are not in them.
+/// The lines of a table, and the keys of the definition that are missing from them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ServerTable {
     pub(super) lines: Vec<String>,
     pub(super) ignored_keys: Vec<String>,
 }
 
-/// Converts a server. The error gives the reason why it cannot be written at all.
+/// Converts a server. The error says why the server cannot be written at all.
 pub(super) fn to_server_table(name: &str, server: &RawJson) -> Result<ServerTable, String> {
     let theirs =
         mcp::to_codex_server(name, server).map_err(|failure| failure.message.to_string())?;
@@ -83,8 +83,8 @@ pub(super) fn to_server_table(name: &str, server: &RawJson) -> Result<ServerTabl
         if let Some(text) = kind.to_toml(value) {
             lines.push(format!("{key} = {text}"));
         } else if matches!(key, "command" | "url" | "args" | "env" | "http_headers") {
-            // Without this key it would be a different server.
-            return Err(format!("its `{key}` is not what Codex takes"));
+            // Without this key, it would be a different server.
+            return Err(format!("Codex does not accept its `{key}`"));
         }
     }
     if theirs.contains_key("startup_timeout_sec") {

@@ -1,11 +1,10 @@
-//! Edits the user's own `config.toml` of Codex: adds Angelia's settings, and removes them again.
+//! Edits the user's own `config.toml` for Codex: adds Angelia's settings, and removes them again.
 //!
 //! - [`DesiredConfig`], [`ConfigEdit`]: the settings to write, and the resulting edit.
 //! - [`with_angelia_config`], [`without_angelia_config`]: text in, text out. Pure.
 //! - [`provider`]: the model provider of `angelia setup codex`, and its profile. Pure.
-//! - `layout`: positions of tables and values in a text; `block`: finds the lines that are
-//!   Angelia's.
-//! - `mcp_server`, `toml_value`: an MCP server as a table in Codex's form, and JSON as TOML.
+//! - `layout`: the positions of tables and values in a text; `block`: finds Angelia's lines.
+//! - `mcp_server`, `toml_value`: an MCP server as a table in Codex's format, and JSON as TOML.
 //! - [`plugins`]: finds the installed plugins.
 
 mod block;

@@ -1,4 +1,4 @@
-//! Finds the vendor's own plugins that are installed.
+//! Finds the installed plugins from the vendor.
 //!
 //! Codex keeps an installed plugin at `plugins/cache/MARKETPLACE/NAME/VERSION`, and treats it as
 //! installed only while its configuration names it.
@@ -31,7 +31,7 @@ pub fn list_curated(home: &Path) -> io::Result<Vec<String>> {
     Ok(ids)
 }
 
-/// Returns whether Codex allows this name for a plugin or a marketplace.
+/// Reports whether Codex allows this name for a plugin or a marketplace.
 fn is_valid_id(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '~');
     !name.is_empty() && name.chars().all(fits)

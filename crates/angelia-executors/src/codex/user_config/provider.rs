@@ -1,9 +1,9 @@
 //! The model provider that `angelia setup codex` adds to `config.toml`, and the profile that uses
 //! it. Pure.
 //!
-//! The profile is a file of its own, `angelia.config.toml`: Codex puts it on top of `config.toml`
-//! when it is started with `--profile angelia`, so no default changes. The key is in a third file,
-//! which Codex reads by a command, so neither of the two holds a secret.
+//! The profile is a separate file, `angelia.config.toml`, which Codex applies on top of
+//! `config.toml` when it is started with `--profile angelia`, so no default changes. The key is in
+//! a third file, which Codex reads through a command, so neither of the two holds a secret.
 
 use std::path::Path;
 
@@ -20,19 +20,19 @@ use super::{
 /// The name of the provider and of the profile.
 pub const PROVIDER_NAME: &str = "angelia";
 
-/// The file of the profile, beside `config.toml`.
+/// The file of the profile, next to `config.toml`.
 pub const PROFILE_FILE: &str = "angelia.config.toml";
 
-/// The address of the provider, and the file of its key.
+/// The address of the provider, and the file that holds its key.
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderSettings<'a> {
-    /// The address with its `/v1`.
+    /// The address, including `/v1`.
     pub base_url: &'a str,
     pub key_file: &'a Path,
 }
 
 /// Returns `text` with the provider, which replaces the one that Angelia wrote before. `text` is
-/// `None` if there is no file. A provider of the user's own of this name stays.
+/// `None` if there is no file. A provider of the user's own with this name stays.
 pub fn with_provider(
     text: Option<&str>,
     provider: &ProviderSettings<'_>,
@@ -46,7 +46,7 @@ pub fn with_provider(
         let table = document.get(table).and_then(Item::as_table_like);
         table.is_some_and(|table| table.contains_key(PROVIDER_NAME))
     };
-    // Codex refuses `--profile NAME` if `config.toml` has a table for it, as older versions used.
+    // Codex rejects `--profile NAME` if `config.toml` has a table for it, as older versions used.
     let own = ["model_providers", "profiles"].into_iter().find(|table| has(table));
     let name = format!("model_providers.{PROVIDER_NAME}");
     let (state, pieces) = match (own, provider.key_file.to_str()) {

@@ -1,20 +1,20 @@
 //! Writes JSON values as TOML on one line. Pure.
 //!
-//! It does not use a TOML library, because every value must stay on one line whatever it contains,
-//! so that the line can be found and removed again.
+//! This does not use a TOML library, because every value must stay on one line whatever it
+//! contains, so that the line can be found and removed again.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Returns `None` if TOML cannot express the value.
+/// Returns the value as TOML, or `None` if TOML cannot express it.
 pub(super) fn to_inline(value: &Value) -> Option<String> {
     Some(match value {
         Value::Null => return None,
         Value::Bool(flag) => flag.to_string(),
         Value::Number(number) => match number.as_i64() {
             Some(whole) => whole.to_string(),
-            // Debug formatting keeps the point or the exponent that makes it a float.
+            // Debug formatting keeps the point or the exponent that makes the number a float.
             None if number.is_f64() => format!("{:?}", number.as_f64()?),
             None => return None,
         },
@@ -61,7 +61,7 @@ pub(super) fn quote(text: &str) -> String {
     out
 }
 
-/// Returns whether some editors take this character for a line break.
+/// Reports whether some editors treat this character as a line break.
 fn is_line_break(char: char) -> bool {
     matches!(char, '\u{2028}' | '\u{2029}')
 }

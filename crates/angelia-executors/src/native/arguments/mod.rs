@@ -1,10 +1,11 @@
-//! Repairs what a model got wrong in a tool call, without guessing: a string is never changed, what
-//! may have been cut is refused, and nothing runs as an empty object in place of what was meant.
+//! Repairs mistakes in a model's tool calls without guessing: a string is never changed, arguments
+//! that may have been cut off are refused, and broken arguments are never replaced with an empty
+//! object.
 //!
-//! - [`repair`]: the arguments as a JSON object.
-//! - `near_object`: the parser behind it, which accepts what models write and writes JSON.
-//! - [`schema_fit`]: the arguments against the schema of the tool.
-//! - [`names`]: the tool that a name means.
+//! - [`repair`]: turns the arguments into a JSON object.
+//! - `near_object`: the parser for that, which accepts what models write and outputs JSON.
+//! - [`schema_fit`]: checks the arguments against the tool's schema.
+//! - [`names`]: finds the tool that a name refers to.
 
 pub mod names;
 mod near_object;

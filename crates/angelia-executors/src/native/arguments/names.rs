@@ -1,15 +1,16 @@
-//! The tool that a name means. Models write names in another case, with other separators, or with
-//! `_tool` at the end. If exactly one tool fits, it is meant; nothing else is guessed.
+//! Finds the tool that a name refers to. Models change the case or the separators of a name, or
+//! append `_tool`. If exactly one tool matches apart from that, it is used; nothing else is
+//! guessed.
 
-/// The number of tools that are suggested.
+/// The number of tools to suggest.
 const SUGGESTIONS: usize = 3;
 
-/// A name that means no tool, with words for the model.
+/// A name that matches no tool. The error is worded for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no tool `{name}`, so nothing was run{}", suggestion(.nearest))]
 pub struct UnknownTool {
     pub name: String,
-    /// The tools with the most similar names, the nearest first.
+    /// The tools with the most similar names, nearest first.
     pub nearest: Vec<String>,
 }
 
@@ -20,7 +21,7 @@ fn suggestion(nearest: &[String]) -> String {
     }
 }
 
-/// Returns the name of the tool that is meant.
+/// Returns the name of the tool that `name` refers to.
 pub fn find_tool<'a>(
     name: &str,
     tools: impl IntoIterator<Item = &'a str>,
@@ -40,7 +41,7 @@ pub fn find_tool<'a>(
     Err(UnknownTool { name: name.chars().take(64).collect(), nearest })
 }
 
-/// Returns a name without case, separators and `tool` at its end.
+/// Returns a name in lowercase, without separators and without `tool` at the end.
 fn plain(name: &str) -> String {
     let letters = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase);
     let mut plain: String = letters.collect();
@@ -50,7 +51,7 @@ fn plain(name: &str) -> String {
     plain
 }
 
-/// Returns how many characters must be changed, added or removed.
+/// Returns the number of edits between the first 64 characters of two names.
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

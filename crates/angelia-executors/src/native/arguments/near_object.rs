@@ -1,16 +1,16 @@
-//! A parser that accepts what models write in place of a JSON object, and writes the object. It does
-//! not guess: where the text may have been cut, or could mean two things, it refuses.
+//! A parser that accepts what models write instead of a JSON object, and outputs the object. It
+//! does not guess: it refuses text that may have been cut off or that is ambiguous.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use super::repair::{ArgumentsError, MalformedPart, RepairKind};
 
-/// As deep as other parsers read.
+/// The maximum nesting depth, about that of other parsers.
 const MAX_DEPTH: usize = 120;
 
 const FENCE: &str = "```";
 
-/// Returns the object as JSON, and what was wrong with the text.
+/// Returns the object as JSON, and the mistakes that were repaired.
 pub(super) fn read(text: &str) -> Result<(String, BTreeSet<RepairKind>), ArgumentsError> {
     let mut parser = Parser {
         text,
@@ -40,7 +40,7 @@ struct Parser<'a> {
     text: &'a str,
     at: usize,
     out: String,
-    /// The closers of the containers that are open.
+    /// The closing brackets of the open containers.
     open: Vec<char>,
     repairs: BTreeSet<RepairKind>,
 }
@@ -77,7 +77,8 @@ impl Parser<'_> {
         ArgumentsError::Malformed { at: self.at, what }
     }
 
-    /// At the end of the text something was cut; anywhere else it is wrong.
+    /// Returns the error for a missing part: at its end, the text was cut off; elsewhere, it is
+    /// malformed.
     fn missing(&self, what: MalformedPart) -> ArgumentsError {
         if self.remaining().is_empty() { self.cut_off() } else { self.malformed(what) }
     }
@@ -92,7 +93,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads what may follow the object: a closing fence, surplus closers, further objects.
+    /// Reads what may follow the object: a closing fence, surplus closing brackets, further
+    /// objects.
     fn rest(&mut self) -> Parsed {
         loop {
             self.skip_blanks();
@@ -153,13 +155,15 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Reads up to the next value of a container, or past its end. Returns whether there is one.
+    /// Advances to the next value of a container, or past its end. Returns whether there is another
+    /// value.
     fn has_next(&mut self, closer: char, is_first: bool) -> Parsed<bool> {
         let mut after_comma = false;
         loop {
             self.skip_blanks();
             match self.peek() {
-                // After a whole value only the closers are missing; after a comma, more was meant.
+                // After a complete value, only the closing brackets are missing; after a comma, a
+                // value is missing.
                 None if is_first || after_comma => return Err(self.cut_off()),
                 None => {
                     self.note(RepairKind::MissingCloser);
@@ -179,7 +183,8 @@ impl Parser<'_> {
                     }
                     let (_, outer) = self.open.split_last().unwrap_or((&closer, &[]));
                     if outer.contains(&found) {
-                        // It closes a container further out, so this one is not closed.
+                        // This closes an outer container, so the closing bracket of this one is
+                        // missing.
                         self.note(RepairKind::MissingCloser);
                         return Ok(false);
                     }
@@ -206,7 +211,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Copies a string. Its characters stay; only what JSON cannot hold is written differently.
+    /// Copies a string without changing its characters. Those that JSON does not allow are escaped.
     fn string(&mut self, quote: char) -> Parsed {
         if quote == '\'' {
             self.note(RepairKind::SingleQuotes);
@@ -262,7 +267,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A backslash that begins no escape, as in `C:\Users`, stands for itself.
+    /// Copies a backslash that does not start an escape, as in `C:\Users`.
     fn literal_backslash(&mut self) {
         self.at += 1;
         self.out.push_str("\\\\");
@@ -304,7 +309,7 @@ impl Parser<'_> {
     }
 }
 
-/// Returns the length of a `\u` escape that stands for a character: six bytes, or twelve for a pair.
+/// Returns the length of a valid `\u` escape: six bytes, or twelve for a surrogate pair.
 fn unicode_escape(text: &str) -> Option<usize> {
     let unit = |text: &str| {
         let digits = text.strip_prefix("\\u")?.get(..4)?;

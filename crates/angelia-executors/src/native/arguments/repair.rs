@@ -1,4 +1,4 @@
-//! The arguments of a tool call as a JSON object.
+//! Turns the arguments of a tool call into a JSON object.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::near_object;
 
-/// Arguments that can be used.
+/// Usable arguments.
 #[derive(Clone, Debug)]
 pub struct RepairedArguments {
     /// A JSON object.
@@ -16,10 +16,10 @@ pub struct RepairedArguments {
     pub repairs: BTreeSet<RepairKind>,
 }
 
-/// A mistake that has one possible meaning.
+/// A mistake that leaves only one possible meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RepairKind {
-    /// No text at all: a tool without arguments was called.
+    /// No text, or `null`: the call has no arguments.
     Empty,
     CodeFence,
     TrailingComma,
@@ -30,7 +30,7 @@ pub enum RepairKind {
     PythonWord,
     ControlCharacter,
     BadEscape,
-    /// The object came twice; the first counts.
+    /// Another object followed; the first counts.
     DoubledObject,
     /// The object was inside a string.
     JsonInString,
@@ -54,7 +54,7 @@ impl RepairKind {
     }
 }
 
-/// Why arguments cannot be used, in words for the model.
+/// Why arguments cannot be used, worded for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentsError {
     #[error(
@@ -71,7 +71,7 @@ pub enum ArgumentsError {
     Malformed { at: usize, what: MalformedPart },
 }
 
-/// A part of the text that is at a place where JSON does not allow it.
+/// What is wrong in a text that is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MalformedPart {
     Key,
@@ -95,8 +95,8 @@ impl fmt::Display for MalformedPart {
     }
 }
 
-/// Returns the arguments as an object. `was_cut`: the answer reached its limit, or ended without an
-/// end; its last call is then never repaired.
+/// Returns the arguments as an object. `was_cut`: the answer reached its limit or broke off, so its
+/// last call is not repaired.
 pub fn repair_arguments(text: &str, was_cut: bool) -> Result<RepairedArguments, ArgumentsError> {
     let cut_off = ArgumentsError::CutOff { bytes: text.len() };
     match serde_json::from_str::<&RawValue>(text) {
@@ -119,7 +119,7 @@ pub fn repair_arguments(text: &str, was_cut: bool) -> Result<RepairedArguments, 
     repaired(object, repairs, text)
 }
 
-/// Whether all strings of a text that has the form of JSON can be read: a surrogate may be alone.
+/// Returns whether a text that has the form of JSON can be decoded: a lone surrogate cannot.
 fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(text).is_ok()
 }
@@ -141,7 +141,7 @@ fn repaired(
     repairs: BTreeSet<RepairKind>,
     text: &str,
 ) -> Result<RepairedArguments, ArgumentsError> {
-    // The parser writes JSON; this makes sure of it.
+    // The parser should only write JSON; make sure of it.
     let malformed = ArgumentsError::Malformed { at: text.len(), what: MalformedPart::Value };
     if !is_json(&object) {
         return Err(malformed);

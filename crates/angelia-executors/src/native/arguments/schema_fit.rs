@@ -1,10 +1,10 @@
-//! Checks arguments against the schema of their tool, as far as a mistake would make the call
-//! meaningless, and corrects the types that models mix up: `"5"` for 5, `"true"` for true, and a value for a
-//! list of one. Other words of a schema (`anyOf`, `$ref` …) are left to the tool.
+//! Checks arguments against the schema of their tool, but only for mistakes that would make the
+//! call meaningless. Corrects types that models mix up: `"5"` for 5, `"true"` for true, and a
+//! single value for a list. Other keywords of a schema (`anyOf`, `$ref` …) are left to the tool.
 
 use serde_json::Value;
 
-/// A value that does not fit its schema, in words for the model.
+/// A value that does not fit its schema. The error is worded for the model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the argument `{path}` {problem}, so the tool was not run; correct it and call again")]
 pub struct SchemaMismatch {
@@ -13,7 +13,7 @@ pub struct SchemaMismatch {
     pub problem: String,
 }
 
-/// Corrects `value`. Returns the paths of what was corrected.
+/// Corrects `value`. Returns the paths of the corrected values.
 pub fn fit_to_schema(value: &mut Value, schema: &Value) -> Result<Vec<String>, SchemaMismatch> {
     let mut corrected = Vec::new();
     fit(value, schema, "", &mut corrected)?;
@@ -102,14 +102,14 @@ fn name_of(value: &Value) -> &'static str {
     }
 }
 
-/// Returns the value as the wanted type, if it can only mean one.
+/// Converts a value to the wanted type, if only one conversion makes sense.
 fn coerced(value: &Value, wanted: &str) -> Option<Value> {
     match (wanted, value) {
         ("integer" | "number" | "boolean", Value::String(text)) => {
             let parsed: Value = serde_json::from_str(text.trim()).ok()?;
             is_type(&parsed, wanted).then_some(parsed)
         }
-        // A list in a string is a list; anything else is the only item of one.
+        // A string may contain a whole list; any other value becomes the only item of a list.
         ("array", Value::String(text)) if text.trim_start().starts_with('[') => {
             let parsed: Value = serde_json::from_str(text).ok()?;
             parsed.is_array().then_some(parsed)

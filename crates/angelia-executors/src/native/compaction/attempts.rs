@@ -1,15 +1,15 @@
-//! When a conversation may be compacted by itself: not soon after it has failed, and no more once it has
-//! not helped twice. A person who asks for it is always obeyed.
+//! Decides when a conversation may be compacted automatically: not soon after a compaction failed,
+//! and no longer once two in a row have not helped. A person can always request one.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The waits after one, two and more failures in a row.
+/// The waits after one, two, and three or more failures in a row.
 const COOL_DOWNS: [Duration; 3] =
     [Duration::from_mins(1), Duration::from_mins(5), Duration::from_mins(15)];
 
-/// So many compactions in a row that did not help are enough.
+/// After this many ineffective compactions in a row, no further one is tried.
 const MAX_INEFFECTIVE: u32 = 2;
 
 /// The outcomes of a conversation's compactions so far.
@@ -20,7 +20,7 @@ pub struct CompactionAttempts {
     not_before: Option<Instant>,
     /// Compactions in a row after which the conversation was still too long.
     ineffective: u32,
-    /// The next report of the provider tells whether the last compaction has helped.
+    /// The provider has not reported yet whether the last compaction helped.
     is_unproven: bool,
 }
 
@@ -29,7 +29,7 @@ impl CompactionAttempts {
         self.ineffective < MAX_INEFFECTIVE && self.not_before.is_none_or(|at| at <= now)
     }
 
-    /// Returns how long nothing is tried after this failure.
+    /// Records a failure, and returns the wait before the next attempt.
     pub fn note_failure(&mut self, now: Instant) -> Duration {
         let wait = COOL_DOWNS[self.failures.min(COOL_DOWNS.len() - 1)];
         self.failures += 1;
@@ -37,13 +37,13 @@ impl CompactionAttempts {
         wait
     }
 
-    /// A person has asked for a compaction: what went wrong before does not count any more.
+    /// Forgets earlier failures, because a person has asked for a compaction.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Returns whether it was the last one that is tried. One that follows another without a report of
-    /// the provider shows that the other has not helped.
+    /// Records a successful compaction, and returns whether no further one will be tried. If the
+    /// provider has not reported since the previous compaction, that one did not help.
     pub fn note_done(&mut self) -> bool {
         (self.failures, self.not_before) = (0, None);
         let is_last = self.note_size(true);
@@ -51,8 +51,8 @@ impl CompactionAttempts {
         is_last
     }
 
-    /// Takes the size of the conversation after the last compaction. Returns whether it was the last
-    /// one that is tried.
+    /// Records whether the conversation is too long after the last compaction. Returns whether no
+    /// further one will be tried.
     pub fn note_size(&mut self, is_too_long: bool) -> bool {
         if !std::mem::take(&mut self.is_unproven) {
             return false;

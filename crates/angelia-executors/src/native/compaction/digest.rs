@@ -1,5 +1,5 @@
-//! Long texts and results of tools in few words. Every function gives the same bytes for the same
-//! content, also if it is applied again to what it gave.
+//! Shortens long texts and tool results. Every function returns the same bytes for the same
+//! content, and leaves its own output unchanged.
 
 use std::sync::Arc;
 
@@ -11,24 +11,25 @@ use crate::native::provider::{
     AssistantMessage, AssistantPart, CallResult, Message, ModelCall, ResultBatch,
 };
 
-/// A result that is not longer stays as it is.
+/// A result of at most this length stays as it is.
 const DIGEST_BYTES: usize = 240;
 
-/// The part of the first line that a digest shows: with the rest, it is not too long to stay.
+/// How much of the first line a digest shows. The whole digest is at most [`DIGEST_BYTES`] long, so
+/// it is not digested again.
 const FIRST_LINE_BYTES: usize = 100;
 
-/// No text is cut below this length: its marker would be as long.
+/// No text is cut below this length, because the marker would take up too much of it.
 const MIN_TEXT_BYTES: usize = 96;
 
 const NO_IMAGE: &str = "[an image was left out when the conversation was shortened]";
 
-/// Replaces long results of tools by one line each.
+/// Replaces long tool results with one line each.
 pub fn digest_results(batch: &ResultBatch) -> ResultBatch {
     let results = batch.results.iter().map(digest_result).collect();
     ResultBatch { results, steering: batch.steering.clone() }
 }
 
-/// Whether [`digest_results`] makes a batch shorter.
+/// Returns whether [`digest_results`] makes a batch shorter.
 pub fn can_be_digested(batch: &ResultBatch) -> bool {
     batch.results.iter().any(is_long)
 }
@@ -60,7 +61,7 @@ fn digest_result(result: &CallResult) -> CallResult {
     CallResult { content: vec![Content::text(digest)], ..result.clone() }
 }
 
-/// Cuts the texts of results so that each has at most `bytes`.
+/// Cuts the texts of results to at most `bytes` each.
 pub fn cut_results(batch: &ResultBatch, bytes: usize) -> ResultBatch {
     let results = batch.results.iter().map(|result| CallResult {
         content: result.content.iter().map(|part| cut_content(part, bytes)).collect(),
@@ -69,8 +70,8 @@ pub fn cut_results(batch: &ResultBatch, bytes: usize) -> ResultBatch {
     ResultBatch { results: results.collect(), steering: batch.steering.clone() }
 }
 
-/// Cuts messages that have more than `tokens` together: images go, and the longest texts are cut to the
-/// same length.
+/// Cuts messages that have more than `tokens` in total: drops their images, and cuts the longest
+/// texts to the same length.
 pub fn cut_messages(messages: &[Message], tokens: u64) -> Vec<Message> {
     let mut out = messages.to_vec();
     if messages_tokens(&out) <= tokens {
@@ -128,7 +129,7 @@ fn cut_message(message: &Message, bytes: usize) -> Message {
     }
 }
 
-/// Cuts an answer. Its reasoning goes: a provider accepts it only beside the answer that it gave.
+/// Cuts an answer. Drops its reasoning, which a provider accepts only with the original answer.
 fn cut_answer(answer: &AssistantMessage, bytes: usize) -> AssistantMessage {
     let is_long = |part: &AssistantPart| match part {
         AssistantPart::Text(text) => text.len() > bytes,
@@ -160,7 +161,7 @@ fn cut_content(part: &Content, bytes: usize) -> Content {
     }
 }
 
-/// Leaves out the middle of a text, so that it has at most `bytes`.
+/// Cuts out the middle of a text, so that it has at most `bytes`.
 pub fn cut_text(text: &Arc<str>, bytes: usize) -> Arc<str> {
     if text.len() <= bytes.max(MIN_TEXT_BYTES) {
         return Arc::clone(text);

@@ -1,11 +1,11 @@
-//! Measures how full the window of a model is, and decides when that is too full.
+//! Measures how full a model's window is, and decides when it is too full.
 
 use super::size::TokenScale;
 
-/// At most this much of the window is kept free for an answer.
+/// At most this many tokens of the window are reserved for an answer.
 const MAX_RESERVE: u64 = 20_000;
 
-/// The size of a window, and the size from which on a conversation is too long for it.
+/// The size of a window, and the size at which a conversation is too long for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowLimit {
     pub window: u64,
@@ -14,10 +14,10 @@ pub struct WindowLimit {
 }
 
 impl WindowLimit {
-    /// `output`: tokens of one answer, if they are limited.
+    /// `output` is the token limit of an answer, if there is one.
     pub fn new(window: u64, output: Option<u64>, at_permille: u16) -> Self {
-        // A model may say that it can write as much as it can read; then a half is enough, and a fifth
-        // where nobody knows.
+        // Some models claim that they can write as much as they can read. Half the window is enough
+        // then, and a fifth if the limit is unknown.
         let reserve = match output {
             Some(output) => output.min(MAX_RESERVE).min(window / 2),
             None => MAX_RESERVE.min(window / 5),
@@ -27,18 +27,19 @@ impl WindowLimit {
     }
 }
 
-/// The size of a conversation, as its provider has counted it last.
+/// The size of a conversation, as its provider last counted it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ContextGauge {
-    /// Tokens of the last request and its answer; `None` if the conversation was replaced since.
+    /// The tokens of the last request and its answer; `None` if the conversation was replaced
+    /// since.
     used: Option<u64>,
-    /// The last prompt: what was reported, and what was estimated.
+    /// The reported and the estimated tokens of the last prompt.
     counted: Option<(u64, u64)>,
 }
 
 impl ContextGauge {
-    /// Takes what a provider has counted: `prompt` of a request that was estimated to have `estimated`
-    /// tokens, and the output.
+    /// Records what a provider has counted: the tokens of a `prompt`, which we estimated at
+    /// `estimated`, and of the `output`.
     pub fn note_report(&mut self, prompt: u64, output: u64, estimated: u64) {
         if prompt > 0 {
             *self = Self { used: Some(prompt + output), counted: Some((prompt, estimated)) };
@@ -59,8 +60,8 @@ impl ContextGauge {
         self.counted.map(scale).unwrap_or_default()
     }
 
-    /// Returns how many tokens the provider will count for a request that is estimated to have so many:
-    /// what it has counted, and the estimate of what came since.
+    /// Predicts how many tokens the provider will count for a request with this estimate: its last
+    /// count, plus the estimate of what was added since.
     pub fn expect(&self, estimated: u64) -> u64 {
         match self.counted {
             Some((reported, before)) if estimated >= before => reported + (estimated - before),

@@ -5,9 +5,9 @@
 //!   first messages    of the rest    last user message    newest messages
 //! ```
 //!
-//! The tail begins at the last message of the user, or earlier if there is room. In a turn that has
-//! become long, its older results are digests; if that is not enough, its older steps are part of the
-//! summary, and the message that began it stays by itself.
+//! The tail begins at the last user message, or earlier if there is room. In a turn that has become
+//! long, older results are digested. If that is not enough, its older steps become part of the
+//! summary, and only the message that began the turn is kept.
 
 use super::{
     shortened::{Compaction, summary_end},
@@ -18,45 +18,46 @@ use crate::native::provider::Message;
 /// The tail has at most this many tokens, and at most a fifth of the window.
 const MAX_TAIL_TOKENS: u64 = 20_000;
 
-/// The figures that a plan depends on besides the messages.
+/// The numbers that a plan depends on, besides the messages.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanLimits {
     /// The number of messages at the beginning that stay.
     pub protect_first_n: usize,
-    /// The head of the last compaction; its summary is the message after it.
+    /// The head of the last compaction; its summary follows.
     pub earlier_head: Option<usize>,
     pub window: u64,
-    /// The most tokens that the newest messages may have.
+    /// The maximum number of tokens of the newest messages.
     pub tail: u64,
     pub scale: TokenScale,
 }
 
 impl PlanLimits {
-    /// Returns the tokens of the tail in a window, or in a conversation, of this size.
+    /// Returns the maximum number of tokens of the tail, for a window or a conversation of this
+    /// size.
     pub fn tail_of(size: u64) -> u64 {
         MAX_TAIL_TOKENS.min(size / 5)
     }
 }
 
-/// The messages that stay, by their places in the conversation.
+/// The messages that stay, by their indices in the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactionPlan {
     /// This many messages at the beginning stay.
     pub head: usize,
     /// The estimated tokens that the head may have; longer texts in it are cut.
     pub head_tokens: u64,
-    /// The message of the user that stays, although its neighbours do not.
+    /// A user message that stays although its neighbours do not.
     pub kept: Option<usize>,
     /// The messages from here on stay.
     pub tail: usize,
-    /// The results of tools before this message are digests in the tail.
+    /// Tool results in the tail are digested up to this message.
     pub digest_until: usize,
-    /// The texts of the other results have at most this many bytes.
+    /// The texts of the other results are cut to this many bytes.
     pub result_bytes: usize,
 }
 
 impl CompactionPlan {
-    /// Returns `None` if there is nothing that could become shorter.
+    /// Returns `None` if nothing can be shortened.
     pub fn new(messages: &[Message], limits: &PlanLimits) -> Option<Self> {
         let head = match limits.earlier_head {
             Some(head) => head.min(messages.len()),
@@ -67,7 +68,7 @@ impl CompactionPlan {
         if whole_turn.is_some_and(|plan| planner.is_short(&plan)) {
             return whole_turn;
         }
-        // A turn that was answered has to keep its answer.
+        // A turn that was answered must keep its answer.
         if matches!(messages.last(), Some(Message::Assistant(_)) | None) {
             return whole_turn;
         }
@@ -79,13 +80,13 @@ impl CompactionPlan {
             .or(whole_turn)
     }
 
-    /// Whether nothing is left out, and only results of tools become shorter.
+    /// Returns whether the plan leaves out no message and only shortens tool results.
     pub const fn only_trims(&self) -> bool {
         self.tail == self.head && self.kept.is_none()
     }
 }
 
-/// Plans with one length of the head.
+/// Makes plans for a given length of the head.
 #[derive(Clone, Copy)]
 struct Planner<'a> {
     messages: &'a [Message],
@@ -94,8 +95,8 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    /// Returns the place of the first message that a summary may replace. A summary that is already there is
-    /// replaced, too, but it is no reason for another one.
+    /// Returns the index of the first message that a summary may replace. An earlier summary is
+    /// replaced too, but it is no reason for another one.
     fn rest(&self) -> usize {
         let rest = match self.limits.earlier_head {
             Some(head) => summary_end(self.messages, head),
@@ -110,19 +111,19 @@ impl Planner<'_> {
         Some(rest + place)
     }
 
-    /// The tokens of the tail, as they are estimated.
+    /// Returns the maximum number of tokens of the tail, in our own estimate.
     fn tail_budget(&self) -> u64 {
         self.limits.scale.to_estimated(self.limits.tail)
     }
 
-    /// Returns the place of the first message that fits into the tail.
+    /// Returns the index of the first message that fits into the tail.
     fn newest(&self) -> usize {
         newest_start(self.messages, self.tail_budget()).max(self.rest())
     }
 
     fn plan(&self, kept: Option<usize>, tail: usize) -> CompactionPlan {
         let count = self.messages.len();
-        // Results that the model has not seen yet are cut at worst.
+        // Results that the model has not seen yet are cut at worst, never digested.
         let (unseen, share) = match self.messages.last() {
             Some(Message::Results(batch)) => (count - 1, batch.results.len().max(1)),
             _ => (count, 1),
@@ -137,7 +138,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Keeps everything since the last message of the user.
+    /// Keeps everything since the last user message.
     fn keep_last_turn(&self) -> Option<CompactionPlan> {
         let newest = self.newest();
         let start = self.last_user().map_or(newest, |user| user.min(newest));
@@ -145,7 +146,7 @@ impl Planner<'_> {
         (tail > self.rest()).then(|| self.plan(None, tail))
     }
 
-    /// Makes the older steps of the last turn a part of the summary.
+    /// Moves the older steps of the last turn into the summary.
     fn fold_last_turn(&self) -> Option<CompactionPlan> {
         let (rest, last_user) = (self.rest(), self.last_user());
         let first = last_user.map_or(rest, |user| user + 1);
@@ -160,7 +161,7 @@ impl Planner<'_> {
         (has_answer && !is_lost).then_some(CompactionPlan { kept, tail, ..plan })
     }
 
-    /// Leaves out nothing but parts of results, if that is enough.
+    /// Only shortens tool results, if that is enough.
     fn trim_results(&self) -> Option<CompactionPlan> {
         let head = self.limits.earlier_head.unwrap_or_default();
         let plan = CompactionPlan { head, ..self.plan(None, head) };
@@ -170,7 +171,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Whether a plan leaves enough room to go on.
+    /// Returns whether a plan leaves enough room to continue.
     fn is_short(&self, plan: &CompactionPlan) -> bool {
         self.limits.scale.to_reported(self.size_after(plan)) <= self.limits.window / 2
     }
@@ -189,7 +190,7 @@ const fn is_results(message: &Message) -> bool {
     matches!(message, Message::Results(_))
 }
 
-/// Moves the end of a head behind the results of its last calls.
+/// Extends a head to include the results of its last calls.
 fn with_results(messages: &[Message], mut end: usize) -> usize {
     while end > 0 && messages.get(end).is_some_and(is_results) {
         end += 1;
@@ -197,7 +198,7 @@ fn with_results(messages: &[Message], mut end: usize) -> usize {
     end
 }
 
-/// Moves the start of a tail to the calls of its first results, but not before `first`.
+/// Extends a tail to include the calls of its first results, but not beyond `first`.
 fn with_calls(messages: &[Message], mut start: usize, first: usize) -> usize {
     while start > first && messages.get(start).is_some_and(is_results) {
         start -= 1;
@@ -205,7 +206,7 @@ fn with_calls(messages: &[Message], mut start: usize, first: usize) -> usize {
     start
 }
 
-/// Returns where the newest messages begin that have at most so many tokens together.
+/// Returns the index at which the newest messages begin that fit into `tokens`.
 fn newest_start(messages: &[Message], tokens: u64) -> usize {
     let mut left = tokens;
     let fits = |message: &&Message| match left.checked_sub(message_tokens(message)) {

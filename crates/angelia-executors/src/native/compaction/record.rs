@@ -1,5 +1,5 @@
-//! A compaction as an event of its turn. The event has the plan and the summary; the messages
-//! that stay are those of the record, so a session that is resumed or forked sends the same bytes.
+//! A compaction as an event of its turn. The event holds the plan and the summary, and the messages
+//! that stay come from the record, so a resumed or forked session sends the same bytes.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The conversation that a plan and a summary leave. The record has every original message; this is
-//! what the model sees.
+//! The conversation that a plan and a summary leave. The record keeps every original message; this
+//! is what the model sees.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ const SUMMARY_NOTE: &str = "[The earlier part of this conversation was replaced 
 const NO_SUMMARY_NOTE: &str = "[The earlier part of this conversation was left out, because it was \
                                too long and could not be summarised. Ask for what you need of it.]";
 
-/// Stands between a head that ends with the user's side and the summary: some servers take no two
-/// messages of the user in a row, and the head must not become one with the summary.
+/// Separates the summary from a head that ends with a user message or tool results. Some servers
+/// reject two user messages in a row, and the summary must not be merged into the head.
 const GAP_NOTE: &str = "[A part of this conversation is left out here. Its summary follows.]";
 
-/// A compaction as it was done.
+/// A plan and its summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compaction {
     pub plan: CompactionPlan,
-    /// `None`: there was no summary, and the messages were left out all the same.
+    /// `None` if the messages were left out without a summary.
     pub summary: Option<Arc<str>>,
 }
 
 impl Compaction {
-    /// Returns what stays of the messages. `None`: the plan is of another conversation.
+    /// Returns the messages that remain; `None` if the plan does not fit this conversation.
     pub fn shorten(&self, messages: &[Message]) -> Option<Vec<Message>> {
         let CompactionPlan { head, head_tokens, kept, tail, .. } = self.plan;
         let kept = kept.map(|place| messages.get(place).cloned());
@@ -49,7 +49,7 @@ impl Compaction {
         Some(out)
     }
 
-    /// Returns where one of the messages stands afterwards; `None`: the summary has replaced it.
+    /// Returns the index of a message after the compaction; `None` if the summary has replaced it.
     pub fn place_of(&self, before: usize, messages: &[Message]) -> Option<usize> {
         let CompactionPlan { head, kept, tail, .. } = self.plan;
         if before < head || self.plan.only_trims() {
@@ -81,12 +81,12 @@ impl Compaction {
     }
 }
 
-/// Whether something must stand between these messages and the summary.
+/// Returns whether a note must separate these messages from the summary.
 fn needs_gap(head: &[Message]) -> bool {
     head.last().is_some_and(|last| !matches!(last, Message::Assistant(_)))
 }
 
-/// Returns where the messages after the summary begin, in a conversation with a head of this length.
+/// Returns the index of the first message after the summary, for a head of this length.
 pub(super) fn summary_end(messages: &[Message], head: usize) -> usize {
     head + 1 + usize::from(needs_gap(&messages[..head.min(messages.len())]))
 }

@@ -1,22 +1,22 @@
-//! Estimates the tokens of messages. There is no tokenizer: the provider reports the true count with every
-//! answer, so an estimate only has to tell messages apart and to cover what came since.
+//! Estimates the tokens of messages, without a tokenizer. The provider reports the true count with
+//! every answer, so an estimate only has to compare messages and to cover those added since.
 
 use angelia_core::model::{CallerTool, Content};
 
 use crate::native::provider::{AssistantPart, Conversation, Message, Reasoning, ReasoningSeal};
 
-/// The most tokens that an image takes, in all current APIs.
+/// The maximum number of tokens of an image in all current APIs.
 const IMAGE_TOKENS: u64 = 1_600;
 
-/// The role, ids and brackets of a message, a call or a result.
+/// The tokens of the role, ids and brackets of a message, a call or a result.
 const FRAME_TOKENS: u64 = 4;
 
-/// Returns about how many tokens a text takes: one for 3.5 bytes.
+/// Estimates the tokens of a text: one per 3.5 bytes.
 pub fn text_tokens(bytes: usize) -> u64 {
     (bytes as u64).saturating_mul(2).div_ceil(7)
 }
 
-/// Returns about how many bytes of text are so many tokens.
+/// Estimates how many bytes of text fit into this many tokens.
 pub fn text_bytes(tokens: u64) -> usize {
     usize::try_from(tokens.saturating_mul(7) / 2).unwrap_or(usize::MAX)
 }
@@ -39,7 +39,7 @@ pub fn messages_tokens(messages: &[Message]) -> u64 {
     messages.iter().map(message_tokens).sum()
 }
 
-/// Returns the tokens of a whole request.
+/// Estimates the tokens of a whole request.
 pub fn request_tokens(conversation: &Conversation, tools: &[CallerTool]) -> u64 {
     let tools = tools.iter().map(|tool| {
         let bytes = tool.name.len() + tool.description.len() + tool.input_schema.get().len();
@@ -77,7 +77,7 @@ fn part_tokens(part: &AssistantPart) -> u64 {
     }
 }
 
-/// The ratio between an estimated token and the provider's own count.
+/// The ratio of the provider's token count to our estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenScale {
     reported: u64,
@@ -91,8 +91,9 @@ impl Default for TokenScale {
 }
 
 impl TokenScale {
-    /// From a request whose tokens were estimated and then reported. No text differs more from the usual
-    /// one than this; what does has been cut, or has parts that nobody told us about.
+    /// Creates the ratio from the reported and the estimated tokens of a request. It is limited to
+    /// a factor of four: a greater difference is not due to the text, but to parts that were cut
+    /// off or that we do not know about.
     pub fn new(reported: u64, estimated: u64) -> Self {
         let estimated = estimated.max(1);
         let reported = reported.clamp(estimated.div_ceil(4), estimated.saturating_mul(4));

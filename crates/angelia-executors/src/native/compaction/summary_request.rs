@@ -1,6 +1,6 @@
-//! The conversation that asks for a summary: everything as it was sent before, so that the provider
-//! finds it in its cache, and one more message. If that is too long, its oldest results of tools
-//! become digests, and then its oldest messages go.
+//! The conversation that asks for a summary: everything as it was sent before, so that it hits the
+//! provider's cache, plus one more message. If that is too long, the oldest tool results are
+//! digested, and then the oldest messages are dropped.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::native::provider::{
 const REFUSED_CALL: &str = "not run: no tool may be called while a summary is written";
 const TEXT_ONLY: &str = "Do not call any tool. Write the summary now, as text.";
 
-/// One step of shortening leaves at most three quarters.
+/// Each step of shortening leaves at most three quarters.
 const SHARE_LEFT: (u64, u64) = (3, 4);
 
 #[derive(Clone, Debug)]
@@ -27,7 +27,7 @@ impl SummaryRequest {
     /// `summary_tokens`: about how long the summary may be.
     pub fn new(conversation: &Conversation, summary_tokens: u64) -> Self {
         let mut conversation = conversation.clone();
-        // The message that is not answered yet stays as it is, so it needs no summary.
+        // An unanswered message is kept as it is, so the summary does not have to cover it.
         if conversation.messages.len() > 1
             && matches!(conversation.messages.last(), Some(Message::User(_)))
         {
@@ -42,7 +42,7 @@ impl SummaryRequest {
         &self.0
     }
 
-    /// Answers calls that the model has made instead of writing, and asks again.
+    /// Refuses the calls that the model made instead of writing the summary, and asks again.
     pub fn refuse_calls(&mut self, answer: AssistantMessage) {
         let calls = answer.parts.iter().filter_map(|part| match part {
             AssistantPart::Call(call) => Some(CallResult {
@@ -59,7 +59,7 @@ impl SummaryRequest {
         self.0.messages.push(Message::Results(ResultBatch { results, steering }));
     }
 
-    /// Makes the request shorter. Returns `false` if there is nothing left to leave out.
+    /// Shortens the request. Returns `false` if there is nothing left to leave out.
     pub fn shorten(&mut self) -> bool {
         let (share, of) = SHARE_LEFT;
         let before = messages_tokens(&self.0.messages);
@@ -86,7 +86,7 @@ impl SummaryRequest {
         has_changed
     }
 
-    /// Drops messages from the beginning, never the last.
+    /// Drops the oldest messages, but never the last one.
     fn drop_oldest(&mut self, wanted: u64) -> bool {
         let messages = &mut self.0.messages;
         let mut total = messages_tokens(messages);
@@ -94,7 +94,7 @@ impl SummaryRequest {
         while total > wanted && dropped + 2 < messages.len() {
             total = total.saturating_sub(messages_tokens(&messages[dropped..=dropped]));
             dropped += 1;
-            // Results without their calls are nothing.
+            // Results are useless without their calls.
             while dropped + 1 < messages.len() && matches!(messages[dropped], Message::Results(_)) {
                 total = total.saturating_sub(messages_tokens(&messages[dropped..=dropped]));
                 dropped += 1;

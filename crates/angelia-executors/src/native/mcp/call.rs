@@ -1,5 +1,5 @@
-//! One call of a tool of an MCP server. The server's hint that a tool changes nothing decides only about
-//! the order of calls; whether a call is allowed is decided like that of every other tool.
+//! A call of an MCP server's tool. The server's hint that a tool is read-only affects only the
+//! order of calls; permission for a call is decided as for every other tool.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::native::tools::{CallError, CallIo, CallOutput, CallPlan, OutputFolder, PreparedCall};
 
-/// A call ends a little before the engine would end the whole turn.
+/// Calls time out a little before the engine would end the whole turn.
 const CLOCK_SHARE: f64 = 0.9;
 
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl McpCall {
     ) -> Result<Self, CallError> {
         let arguments = serde_json::from_str(arguments.get())
             .map_err(|error| CallError::new(format!("the arguments are no object: {error}")))?;
-        // The server's own words stay out of what a person decides by.
+        // A person decides by this title, so it does not contain the server's own descriptions.
         let title = format!("{}: {}", tool.server.name, tool.remote_name);
         Ok(Self {
             plan: CallPlan::external(title, tool.is_read_only),

@@ -1,5 +1,5 @@
-//! Tries the MCP servers of a profile without a session: `angelia doctor` reports them, and
-//! `angelia mcp login` finds their logins.
+//! Checks the MCP servers of a profile without a session: `angelia doctor` reports the results, and
+//! `angelia mcp login` finds the logins.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
     native::{notice_queue::NoticeQueue, providers::OAuthSettings, tools::OutputFolder},
 };
 
-/// The time that a server gets to end after it was tried.
+/// The time that a server gets to end after the check.
 const END_GRACE: Duration = Duration::from_secs(2);
 
 /// A server, and whether it can be used.
@@ -30,19 +30,19 @@ pub struct ServerCheck {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum ServerState {
-    /// It answers, with so many tools.
+    /// The server answers, and has this many tools.
     Answers {
         tools: usize,
     },
-    /// Its program is there; it was not started.
+    /// The server's program exists; it was not started.
     Found(PathBuf),
-    /// It wants a login, and why the present one does not do.
+    /// The server wants a login; the text says why the current one is not enough.
     NeedsLogin(String),
     Fails(String),
 }
 
-/// Tries the servers of a specification, all at the same time. `start_programs`: also those that are programs of
-/// this machine.
+/// Checks all servers of a specification concurrently. `start_programs`: also starts servers that
+/// are programs on this machine.
 pub async fn check_servers(
     spec: &SessionSpec,
     host: &ExecutorHost,
@@ -72,7 +72,7 @@ pub async fn check_servers(
     join_all(checks).await
 }
 
-/// Returns the login of the server of this name; `None` if the specification has no such server, or it has no
+/// Returns the login of the server with this name; `None` if there is no such server or it has no
 /// login.
 pub fn login_of(
     name: &str,

@@ -1,5 +1,5 @@
-//! One running MCP server: a process of ours or an HTTP connection, and the protocol over it. Processes
-//! are started and ended by `process/`, so a server ends with its session like every other program.
+//! A running MCP server: its process or HTTP connection, and the protocol over it. `process/`
+//! starts and ends the processes, so a server ends with its session like every other program.
 
 use std::{
     collections::HashMap,
@@ -46,13 +46,13 @@ use crate::{
 /// The time that a server has to accept an HTTP connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// The time that the end of a connection may take; the process is ended in any case.
+/// The time that closing a connection may take; the process is ended in any case.
 const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
 
-/// More tools of one server are left out.
+/// Further tools of a server are left out.
 pub(super) const MAX_LISTED_TOOLS: usize = 1000;
 
-/// The most characters of an error that people are shown.
+/// The maximum length of an error message, in characters.
 const MAX_ERROR_CHARS: usize = 400;
 
 /// Why a server did not start.
@@ -60,7 +60,7 @@ const MAX_ERROR_CHARS: usize = 400;
 #[error("{words}")]
 pub(super) struct StartError {
     words: String,
-    /// The owner can help by logging in.
+    /// The owner can fix this by logging in.
     pub(super) needs_login: bool,
 }
 
@@ -70,7 +70,7 @@ impl From<String> for StartError {
     }
 }
 
-/// A server that has answered.
+/// A connection to a server that has answered.
 #[derive(Debug)]
 pub(super) struct Connection {
     service: RunningService<RoleClient, ServerListener>,
@@ -80,18 +80,18 @@ pub(super) struct Connection {
 #[derive(Debug)]
 struct ServerProcess {
     child: Child,
-    /// Tells our own programs below the server which session they work for.
+    /// Tells our own programs that the server starts which session they work for.
     _binding: SessionBinding,
 }
 
-/// Listens to the notifications that a server sends on its own.
+/// Handles notifications from the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ServerListener {
     pub(super) tools_changed: Arc<AtomicBool>,
 }
 
 impl ClientHandler for ServerListener {
-    /// We offer servers nothing: no sampling, no questions to people, no list of folders.
+    /// Offers servers no capabilities: no sampling, no elicitation, no roots.
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("angelia", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), own)
@@ -104,7 +104,8 @@ impl ClientHandler for ServerListener {
 }
 
 impl Connection {
-    /// Starts a server and greets it. Dropping the future ends what was started.
+    /// Starts a server and initialises the protocol. Dropping the future ends everything it has
+    /// started.
     pub(super) async fn open(
         address: &ServerAddress,
         place: &ServerPlace,
@@ -142,7 +143,8 @@ impl Connection {
                 let process = Some(ServerProcess { child, _binding: binding });
                 Ok(Self { service, process })
             }
-            // The greeting may break off while it is written or while the answer is awaited.
+            // Initialisation may break off while our request is written or while the answer is
+            // awaited.
             Err(
                 ClientInitializeError::ConnectionClosed(_)
                 | ClientInitializeError::TransportError { .. },
@@ -154,7 +156,8 @@ impl Connection {
         }
     }
 
-    /// Returns the tools of the server, sorted by name, so that a list in another order is the same.
+    /// Returns the server's tools, sorted by name so that the order of the server's list does not
+    /// matter.
     pub(super) async fn list_tools(&self) -> Result<Vec<Tool>, String> {
         let has_tools =
             self.service.peer_info().is_none_or(|info| info.capabilities.tools.is_some());
@@ -180,15 +183,16 @@ impl Connection {
         Ok(tools)
     }
 
-    /// Returns the end of the connection that calls are made with, unless the server has ended.
+    /// Returns the peer to call, unless the server has ended.
     pub(super) fn peer(&mut self) -> Option<Peer<RoleClient>> {
         let exited =
             self.process.as_mut().is_some_and(|process| process.child.try_exit_status().is_some());
-        // A process that the server has started may keep its output open.
+        // The transport may stay open after the server has exited, because a process that the
+        // server started can keep the output open.
         (!exited && !self.service.peer().is_transport_closed()).then(|| self.service.peer().clone())
     }
 
-    /// Says goodbye and ends the server with everything that it has started.
+    /// Closes the connection, and ends the server with everything that it has started.
     pub(super) async fn close(mut self, grace: Duration) {
         let _late = self.service.close_with_timeout(GOODBYE_LIMIT.min(grace)).await;
         if let Some(process) = self.process {
@@ -252,7 +256,7 @@ fn start_error(error: &ClientInitializeError) -> String {
     truncate_chars(&words, MAX_ERROR_CHARS).into_owned()
 }
 
-/// Describes for the model and for people why a request to a server has failed.
+/// Describes why a request to a server failed, for the model and for people.
 pub(super) fn call_error(error: &ServiceError) -> String {
     let words = match error {
         ServiceError::McpError(error) => error.message.to_string(),

@@ -1,5 +1,6 @@
 //! Reads the definition of an MCP server: a program to start, or an address. Its variables,
-//! `${NAME}` and `${NAME:-default}`, are those that a program of the session would have. Pure.
+//! `${NAME}` and `${NAME:-default}`, are those of the environment that the session's programs get.
+//! Pure.
 
 use std::{
     collections::BTreeMap,
@@ -44,7 +45,7 @@ impl fmt::Debug for ServerAddress {
 }
 
 impl ServerAddress {
-    /// Returns a text of the transport without what is secret about the address.
+    /// Removes the secrets of the address from a text of the transport.
     pub(super) fn hide_secrets(&self, text: &str) -> String {
         let Self::Http { url, headers, .. } = self else { return text.to_owned() };
         let query = url.split_once('?').map(|(_, query)| query);
@@ -53,7 +54,7 @@ impl ServerAddress {
         secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "…"))
     }
 
-    /// Returns the address without its login: a project must not use the owner's.
+    /// Returns the address without its login, because a project must not use the owner's login.
     pub(super) fn without_login(self) -> Self {
         match self {
             Self::Http { url, headers, .. } => Self::Http { url, headers, login: None },
@@ -102,7 +103,7 @@ pub fn read_definition(
         ));
     }
     let url = text(url)?;
-    // A query may be a part of the address; everything else is as for a provider.
+    // The address may have a query; otherwise the same rules apply as for a provider.
     let address = url.split('?').next().unwrap_or_default();
     check_address(address).map_err(|error| DefinitionError(format!("its `url` {error}")))?;
     let headers = table("headers")?;

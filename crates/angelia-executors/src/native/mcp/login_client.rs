@@ -1,6 +1,6 @@
-//! The HTTP client of an MCP server: it adds the token of the owner's login to every request. A token that the
-//! server refuses is renewed once, and the request is sent again, because a refused request was not carried
-//! out.
+//! The HTTP client of an MCP server, which adds the token of the owner's login to every request. If
+//! the server refuses a token, the token is renewed once and the request is sent again, which is
+//! safe because a refused request was not carried out.
 
 use std::{collections::HashMap, error::Error, sync::Arc};
 
@@ -27,15 +27,15 @@ use crate::{
 type HttpError = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 
-/// Sends the requests of one server.
+/// Sends requests to one server.
 #[derive(Clone, Debug)]
 pub(super) struct LoginClient {
     http: reqwest::Client,
     login: Option<ServerLogin>,
 }
 
-/// The owner's login at one server. The token is made in the one place that makes all of them, so a refresh
-/// token is used by one request at a time.
+/// The owner's login at a server. Its tokens are created in the same place as all others, so that
+/// only one request at a time uses a refresh token.
 #[derive(Clone, Debug)]
 struct ServerLogin {
     source: KeySource,
@@ -57,7 +57,7 @@ impl LoginClient {
         Self { http, login }
     }
 
-    /// Sends a request with the token of the login, where there is one.
+    /// Sends a request with the token of the login, if there is one.
     async fn send<T, F>(&self, send: impl Fn(Option<String>) -> F) -> Result<T, HttpError>
     where
         F: Future<Output = Result<T, HttpError>>,
@@ -130,19 +130,19 @@ impl StreamableHttpClient for LoginClient {
     }
 }
 
-/// Returns whether the server does not accept the token, or wants one.
+/// Returns whether the server refuses the token or requires one.
 fn is_refusal(error: &HttpError) -> bool {
     match error {
         HttpError::AuthRequired(_) => true,
-        // The library passes an answer without a challenge on in words.
+        // The library reports a response without a challenge only as text.
         HttpError::UnexpectedServerResponse(words) => words.starts_with("HTTP 401"),
         HttpError::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),
         _ => false,
     }
 }
 
-/// Puts our own words into the error of a request that needs a login: the challenge of the server tells a
-/// person nothing.
+/// Replaces the error of a request that needs a login with our own message, because the server's
+/// challenge means nothing to a person.
 fn explain(error: HttpError, words: &str) -> HttpError {
     if is_refusal(&error) {
         HttpError::AuthRequired(AuthRequiredError::new(words.to_owned()))
@@ -151,15 +151,17 @@ fn explain(error: HttpError, words: &str) -> HttpError {
     }
 }
 
-/// Returns what is missing from a login, if that is why a request has failed.
+/// Returns what is wrong with the login, if that is why a request failed.
 pub(super) fn login_problem(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(AuthRequiredError { www_authenticate_header: words, .. }) = error.downcast_ref() {
         return Some(words.clone());
     }
     if let Some(InsufficientScopeError { required_scope, .. }) = error.downcast_ref() {
-        let scope = required_scope.as_deref().unwrap_or("that it wants");
+        let missing = required_scope
+            .as_ref()
+            .map_or_else(|| "a scope".to_owned(), |scope| format!("the scope `{scope}`"));
         return Some(format!(
-            "its login lacks the scope `{scope}`; add it to `oauth.scope` and log in again"
+            "its login lacks {missing}; add it to `oauth.scope` and log in again"
         ));
     }
     error.source().and_then(login_problem)

@@ -1,5 +1,6 @@
-//! The block `oauth` of an MCP server. It has the keys of a provider's `oauth`; those of Claude Code for the
-//! same things, `clientId` and `scopes`, are read as well, because the definition is shared with it. Pure.
+//! The `oauth` block of an MCP server. It has the same keys as a provider's `oauth`. Claude Code's
+//! names for two of them, `clientId` and `scopes`, are accepted too, because both programs share
+//! the definition. Pure.
 
 use std::sync::Arc;
 
@@ -7,8 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::native::providers::{LoginTarget, OAuthServer, OAuthSettings, check_address};
 
-/// Reads the block; `None` if it names no client, so that only another agent can use it. `text`: fills in the
-/// variables of a value. The error says what is wrong with the block.
+/// Reads the block; `None` if it names no client, so that only another agent can use it. `text`
+/// substitutes the variables in a value.
 pub(super) fn read_login(
     name: &Arc<str>,
     url: &str,

@@ -1,20 +1,21 @@
-//! The names of MCP tools: `mcp__SERVER__TOOL`, as permission patterns write them, of characters and a
-//! length that every model API takes, and each only once. Pure.
+//! The names of MCP tools: `mcp__SERVER__TOOL`, as in permission patterns. They are unique, and
+//! every model API accepts their characters and their length. Pure.
 
 use std::{collections::HashSet, sync::Arc};
 
 use sha2::{Digest as _, Sha256};
 
-/// The longest name of a tool in the model APIs.
+/// The maximum length of a tool's name in the model APIs.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// The longest part of a name that stands for the server.
+/// The maximum length of the server's part of a name.
 const MAX_SERVER_BYTES: usize = 40;
 
-/// The number of digits of a hash that make a name unique.
+/// The number of hash digits that make a name unique.
 const HASH_DIGITS: usize = 6;
 
-/// Gives names to servers and tools. The same servers and tools in the same order get the same names.
+/// Assigns names to servers and tools. The same servers and tools in the same order get the same
+/// names.
 #[derive(Debug, Default)]
 pub struct ToolNames {
     servers: HashSet<String>,
@@ -26,13 +27,14 @@ pub struct ToolNames {
 pub struct ServerPart(String);
 
 impl ToolNames {
-    /// Names a server of the owner. Its name is used as it is, because the owner's patterns name it.
+    /// Names a server of the owner. The name stays as it is, because the owner's patterns refer to
+    /// it.
     pub fn owners_server(&mut self, name: &str) -> ServerPart {
         self.server(&replace_others(name), name)
     }
 
-    /// Names a server that a project has chosen the name of. A separator inside of it or at its ends
-    /// would make its tools look like those of another server.
+    /// Names a server that a project has named. A separator inside the name or at its ends would
+    /// make its tools look like those of another server.
     pub fn projects_server(&mut self, name: &str) -> ServerPart {
         let words: Vec<_> = replace_others(name)
             .split('_')
@@ -58,19 +60,19 @@ impl ToolNames {
     }
 }
 
-/// Replaces what model APIs do not take in a name.
+/// Replaces characters that model APIs do not accept in a name.
 fn replace_others(name: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     name.chars().map(|c| if fits(c) { c } else { '_' }).collect()
 }
 
-/// Returns the wanted name, or one with a hash of its origin if it is too long or taken.
+/// Returns the wanted name, or one with a hash of `origin` if the wanted name is too long or taken.
 fn fit(wanted: &str, limit: usize, origin: &str, taken: &HashSet<String>) -> String {
     if wanted.len() <= limit && !taken.contains(wanted) {
         return wanted.to_owned();
     }
     let head = &wanted[..wanted.len().min(limit - HASH_DIGITS - 1)];
-    // Two separators in a row would end the name of the server.
+    // Two underscores in a row would end the name of the server.
     let separator = if head.ends_with('_') { "" } else { "_" };
     let mut round = 0_u32;
     loop {
@@ -126,7 +128,7 @@ mod tests {
                 } else {
                     names.projects_server(server)
                 };
-                // The same tool twice, as a careless server lists it.
+                // A careless server may list the same tool twice.
                 for _ in 0..2 {
                     let name = names.tool(&server, tool);
                     prop_assert!(name.len() <= MAX_NAME_BYTES, "{name}");

@@ -1,5 +1,6 @@
-//! The MCP servers that a project brings: `.mcp.json` in the session's directory. It is read only where
-//! the owner trusts the project, because starting a server runs a program that the project names.
+//! The MCP servers that a project defines in `.mcp.json` in the session's directory. The file is
+//! read only if the owner trusts the project, because starting a server runs a program that the
+//! project names.
 
 use std::{
     collections::BTreeMap,
@@ -34,7 +35,7 @@ struct ProjectFile {
 /// Returns the definitions by name; none if there is no such file.
 pub fn read_project_servers(cwd: &Path) -> Result<BTreeMap<Arc<str>, RawJson>, ProjectFileError> {
     let path = cwd.join(FILE_NAME);
-    // Opening a pipe would wait for somebody who writes into it.
+    // Opening a named pipe would block until somebody writes to it.
     if !path.is_file() {
         return Ok(BTreeMap::new());
     }

@@ -1,4 +1,4 @@
-//! Converts the answer of an MCP server for the model: its text without terminal codes and within the
+//! Converts the answer of an MCP server for the model: text without terminal codes and within the
 //! limits of every tool, images that models can see, and a line for everything else.
 
 use std::{fmt::Write as _, sync::Arc};
@@ -9,20 +9,18 @@ use rmcp::model::{CallToolResult, ContentBlock, Resource, ResourceContents};
 
 use crate::native::tools::{CallOutput, MAX_IMAGE_BYTES, OutputCapture, OutputFolder, image_type};
 
-/// More images of one result are only named.
+/// Further images of a result are only mentioned.
 const MAX_IMAGES: usize = 8;
 
-/// The name of the file with a text that is too long to be shown.
+/// The name of the file for text that is too long to be shown.
 const FILE_NAME: &str = "mcp";
 
-/// The parts of a result.
 #[derive(Debug, Default)]
 struct ResultParts {
     text: String,
     images: Vec<Content>,
 }
 
-/// Converts a result.
 pub(super) async fn to_output(result: CallToolResult, folder: Arc<OutputFolder>) -> CallOutput {
     let ok = result.is_error != Some(true);
     // Decoding images and writing a file may take a while.
@@ -31,7 +29,8 @@ pub(super) async fn to_output(result: CallToolResult, folder: Arc<OutputFolder>)
         for block in &result.content {
             parts.add(block);
         }
-        // A server that answers with data should have put it into a text, too.
+        // A server that returns structured data should also return it as text, so this is only a
+        // fallback.
         if let (true, Some(data)) = (result.content.is_empty(), &result.structured_content) {
             parts.line(&data.to_string());
         }
@@ -80,7 +79,8 @@ impl ResultParts {
         self.text.push_str(text);
     }
 
-    /// Adds an image, or says what the data is. The data itself decides, because servers state wrong types.
+    /// Adds an image, or a line about other data. The type is detected from the data, because
+    /// servers state wrong types.
     fn add_data(&mut self, what: &str, stated_type: &str, base64: &str) {
         let Ok(bytes) = STANDARD.decode(base64.trim()) else {
             return self.line(&format!("[{what}: {stated_type}, not readable]"));

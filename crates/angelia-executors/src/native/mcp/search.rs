@@ -1,6 +1,6 @@
-//! Finds tools of MCP servers by words, where there are too many to describe them in every request. Then
-//! a request has two tools instead: one finds, one calls what was found. So the beginning of a request
-//! stays the same, whatever the model has found. Pure.
+//! Finds tools of MCP servers by keywords, if there are too many to describe in every request.
+//! Requests then have two tools instead: one finds tools, the other calls them. This way, requests
+//! begin with the same bytes no matter what the model has found. Pure.
 
 use std::{cmp::Reverse, fmt::Write as _, sync::Arc};
 
@@ -25,14 +25,14 @@ const CALL_SCHEMA: &str = r#"{"type":"object","properties":{"name":{"type":"stri
 const CALL_DESCRIPTION: &str =
     "Calls a tool that tool_search has found, with the arguments that its schema describes.";
 
-/// The most tools that are shown, and the most bytes of them.
+/// The maximum number of tools that are shown, and their maximum size.
 const MAX_FOUND: usize = 8;
 const MAX_FOUND_BYTES: usize = 40 * 1024;
 
-/// The most names that are shown if no tool fits.
+/// The maximum number of names that are shown if no tool matches.
 const MAX_NAMES: usize = 200;
 
-/// Returns the two tools. `servers`: how many tools each of them has.
+/// Returns the two tools. `servers`: the name of each server, and how many tools it has.
 pub(super) fn search_definitions(servers: &[(&str, usize)]) -> Vec<CallerTool> {
     let servers = servers.iter().map(|(name, tools)| format!("{name} ({tools})"));
     let servers = servers.collect::<Vec<_>>().join(", ");
@@ -104,7 +104,7 @@ impl PreparedCall for FoundTools {
     }
 }
 
-/// A tool, as a search looks at it.
+/// The parts of a tool that a search looks at.
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     name: &'a str,
@@ -117,7 +117,7 @@ impl<'a> Candidate<'a> {
         Self { name: &tool.name, description: &tool.description, schema: tool.schema.get() }
     }
 
-    /// Returns how well the tool fits; 0 if it does not.
+    /// Returns how well the tool matches; 0 if it does not.
     fn score(&self, wanted: &[String]) -> usize {
         let (name, description) = (words(self.name), words(self.description));
         let of_word = |wanted: &String| {

@@ -1,5 +1,5 @@
-//! One MCP server of a session. A server that has ended is started again when it is called, but one
-//! that ends again before it has answered is left alone: something is wrong with it.
+//! An MCP server of a session. A server that has ended is restarted when it is called, but not if
+//! it ends again before it has answered a call: something is wrong with it then.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -26,12 +26,12 @@ use crate::native::notice_queue::NoticeQueue;
 /// The time that a server has to start and to list its tools.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// The time that a server which has ended already gets for what it has left running.
+/// The grace period for processes that a server left running when it ended.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
 pub(super) struct McpServer {
-    /// As the configuration has it.
+    /// The name in the configuration.
     pub(super) name: Arc<str>,
     address: ServerAddress,
     place: Arc<ServerPlace>,
@@ -42,13 +42,13 @@ pub(super) struct McpServer {
 
 #[derive(Debug)]
 struct ServerLink {
-    /// `None`: it could not be started again, or the session is closed.
+    /// `None` if the server could not be restarted, or the session is closed.
     connection: Option<Connection>,
     may_restart: bool,
 }
 
 impl McpServer {
-    /// Starts a server and returns its tools, or says why it does not work.
+    /// Starts a server and returns it with its tools.
     pub(super) async fn start(
         name: Arc<str>,
         address: ServerAddress,
@@ -58,7 +58,7 @@ impl McpServer {
         let listener = ServerListener::default();
         let started = within_limit(async {
             let connection = Connection::open(&address, &place, listener.clone()).await?;
-            // The list that we ask for now has every change so far.
+            // The list requested next already includes every change so far.
             listener.tools_changed.store(false, Ordering::Relaxed);
             let tools = connection.list_tools().await?;
             Ok((connection, tools))
@@ -68,7 +68,7 @@ impl McpServer {
         Ok((Self { name, address, place, listener, notices, link }, tools))
     }
 
-    /// Calls a tool. Dropping the future tells the server that nobody waits for the result.
+    /// Calls a tool. Dropping the future tells the server that the call was cancelled.
     pub(super) async fn call(
         &self,
         tool: &str,
@@ -79,7 +79,7 @@ impl McpServer {
         let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let answer = peer.call_tool_once(call).await;
         if matches!(answer, Ok(_) | Err(ServiceError::McpError(_))) {
-            // It works, so its next end is another one.
+            // The server works, so it may be restarted when it ends the next time.
             self.link.lock().await.may_restart = true;
         }
         match answer {
@@ -99,7 +99,7 @@ impl McpServer {
         }
     }
 
-    /// Returns the connection, and starts the server again if it has ended.
+    /// Returns the connection; restarts the server if it has ended.
     async fn live_peer(&self) -> Result<Peer<RoleClient>, String> {
         let name = &self.name;
         let mut link = self.link.lock().await;
@@ -126,7 +126,7 @@ impl McpServer {
         peer.ok_or_else(|| format!("the MCP server `{name}` has ended again"))
     }
 
-    /// Tells once that the server has changed its tools.
+    /// Queues a notice if the server has changed its tools since the last check.
     pub(super) fn note_changed_tools(&self) {
         if self.listener.tools_changed.swap(false, Ordering::Relaxed) {
             let name = &self.name;
@@ -148,7 +148,7 @@ impl McpServer {
     }
 }
 
-/// Waits for a server that starts.
+/// Waits for a server to start, but not longer than the limit.
 async fn within_limit<T>(
     start: impl Future<Output = Result<T, StartError>>,
 ) -> Result<T, StartError> {

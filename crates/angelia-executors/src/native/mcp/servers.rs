@@ -1,5 +1,5 @@
-//! All MCP servers of a session, and their tools. The list of tools is made once, when the session is
-//! opened: every request begins with it, and a provider caches that beginning.
+//! All MCP servers of a session, and their tools. The list of tools is built once, when the session
+//! is opened, because every request begins with it and providers cache that beginning.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
 
@@ -27,13 +27,14 @@ use crate::{
     truncation::truncate_chars,
 };
 
-/// The number of servers that start at the same time.
+/// The maximum number of servers that start at the same time.
 const MAX_STARTING: usize = 8;
 
-/// With more tools than this, every request would be mostly tools; then they are found by a search.
+/// With more tools than this, requests would consist mostly of tools, so the model searches for
+/// them instead.
 const MAX_DIRECT_TOOLS: usize = 40;
 
-/// Longer descriptions are cut: they cost tokens with every request.
+/// Longer descriptions are cut, because they cost tokens in every request.
 const MAX_DESCRIPTION_CHARS: usize = 2000;
 
 /// A tool with a larger schema is left out.
@@ -61,11 +62,11 @@ impl ServerPlace {
 pub(super) struct McpTool {
     /// The name for the model and for the permissions.
     pub(super) name: Arc<str>,
-    /// The server's own name for it.
+    /// The server's own name for the tool.
     pub(super) remote_name: Arc<str>,
     pub(super) description: Arc<str>,
     pub(super) schema: RawJson,
-    /// The server says that it changes nothing.
+    /// The server says that the tool changes nothing.
     pub(super) is_read_only: bool,
     pub(super) server: Arc<McpServer>,
 }
@@ -79,7 +80,7 @@ pub(in crate::native) struct McpServers {
     place: Arc<ServerPlace>,
 }
 
-/// A server that is configured.
+/// A configured server.
 pub(super) struct ServerEntry {
     pub(super) name: Arc<str>,
     part: ServerPart,
@@ -87,7 +88,8 @@ pub(super) struct ServerEntry {
 }
 
 impl McpServers {
-    /// Starts the servers of a session; `None` if it has none. One that fails is only reported.
+    /// Starts the servers of a session; `None` if it has none. A server that fails is only
+    /// reported.
     pub(in crate::native) async fn start(place: ServerPlace) -> Option<Self> {
         if place.spec.mode == Mode::Model {
             return None;
@@ -97,7 +99,8 @@ impl McpServers {
         let mut names = ToolNames::default();
         let entries = configured_servers(&place, &mut names, &notices);
         let starting = entries.into_iter().map(|entry| start_server(entry, &place, &notices));
-        // In the order of the configuration, so that the list does not depend on who is faster.
+        // The results keep the order of the configuration, so that the list does not depend on
+        // which server is faster.
         let started: Vec<_> = stream::iter(starting).buffered(MAX_STARTING).collect().await;
         let mut servers = Vec::new();
         let mut tools = BTreeMap::new();
@@ -127,7 +130,7 @@ impl McpServers {
         self.tools.len() > MAX_DIRECT_TOOLS
     }
 
-    /// The tools as every request of the session describes them, always in the same order.
+    /// Returns the tools as every request of the session describes them, always in the same order.
     pub(in crate::native) fn definitions(&self) -> Vec<CallerTool> {
         if self.is_searched() {
             let servers = self.servers.iter().map(|server| {
@@ -139,14 +142,14 @@ impl McpServers {
         self.tools.values().map(|tool| tool.definition()).collect()
     }
 
-    /// The schemas of everything that can be called, by name.
+    /// Returns the schemas of all callable tools, by name.
     pub(in crate::native) fn schemas(&self) -> Vec<(Arc<str>, RawJson)> {
         let tools = self.tools.values().map(|tool| tool.definition());
         let definitions = if self.is_searched() { self.definitions() } else { Vec::new() };
         tools.chain(definitions).map(|tool| (tool.name, tool.input_schema)).collect()
     }
 
-    /// Prepares a call; `None` if this is no tool of a server.
+    /// Prepares a call; `None` if no server has this tool.
     pub(in crate::native) fn prepare(
         &self,
         name: &str,
@@ -167,8 +170,8 @@ impl McpServers {
         Some(Ok(PreparedTool::Call(call)))
     }
 
-    /// Returns the tool that a call of [`CALL_TOOL`] means, with its arguments; `None` if it is no
-    /// such call.
+    /// Returns the tool that a call of [`CALL_TOOL`] names, and its arguments; `None` for any other
+    /// call.
     pub(in crate::native) fn meant_tool(
         &self,
         name: &str,
@@ -178,7 +181,7 @@ impl McpServers {
             .then(|| super::search::meant_tool(arguments, self.tools.keys()))
     }
 
-    /// Returns what there is to tell about the servers.
+    /// Takes the pending notices about the servers.
     pub(in crate::native) fn take_notices(&self) -> Vec<Notice> {
         for server in &self.servers {
             server.note_changed_tools();
@@ -202,7 +205,7 @@ impl McpTool {
     }
 }
 
-/// Lists the servers of the profile, and those of a trusted project whose names are still free.
+/// Lists the servers of the profile, and those of a trusted project whose names are not taken.
 pub(super) fn configured_servers(
     place: &ServerPlace,
     names: &mut ToolNames,
@@ -239,7 +242,7 @@ pub(super) fn configured_servers(
     entries
 }
 
-/// Returns the variables that definitions can name: those that a program of the session would have.
+/// Returns the variables that definitions can use: the environment that the session's programs get.
 pub(super) fn definition_variables(
     spec: &SessionSpec,
     host: &ExecutorHost,
@@ -276,14 +279,14 @@ async fn start_server(
     }
 }
 
-/// Takes a tool over as the server describes it, or says why it is left out.
+/// Converts a tool as the server describes it, or returns why it is left out.
 fn usable_tool(
     name: Arc<str>,
     tool: &rmcp::model::Tool,
     server: &Arc<McpServer>,
 ) -> Result<McpTool, String> {
     let mut schema = (*tool.input_schema).clone();
-    // Model APIs want an object with properties, also where a server leaves that out.
+    // Model APIs want an object with properties, even if the server omits them.
     schema.entry("type").or_insert_with(|| json!("object"));
     schema.entry("properties").or_insert_with(|| json!({}));
     let schema = to_raw_value(&Value::Object(schema)).map_err(|error| error.to_string())?;

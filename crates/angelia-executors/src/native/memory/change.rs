@@ -1,4 +1,4 @@
-//! A change of a note, with the text before it, so that it can be undone.
+//! A change to a note, with the previous text so that it can be undone.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -8,11 +8,11 @@ use super::NoteId;
 /// The author of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteWriter {
-    /// An agent, by the tool `memory`.
+    /// An agent, with the `memory` tool.
     Agent,
     /// A review of a session.
     Review,
-    /// The owner, by a command.
+    /// The owner, with a command.
     Owner,
 }
 
@@ -26,17 +26,17 @@ impl NoteWriter {
     }
 }
 
-/// A change as its file in `.changes` has it.
+/// A change, as its file in `.changes` stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoteChange {
-    /// Begins with the time, so ids are in the order of the changes.
+    /// Begins with the time, so that ids sort in the order of the changes.
     pub id: Uuid,
     /// `PROFILE/PLACE/KEY`.
     note: String,
     by: String,
-    /// `None`: there was no note.
+    /// `None` if there was no note.
     pub before: Option<String>,
-    /// `None`: the note was forgotten.
+    /// `None` if the note was forgotten.
     pub after: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl NoteChange {
         }
     }
 
-    /// Returns the note; `None` if a later version has written a name that this one does not know.
+    /// Returns the note; `None` if a later version wrote a name that this version does not know.
     pub fn note(&self) -> Option<NoteId> {
         NoteId::parse(&self.note)
     }
@@ -65,8 +65,8 @@ impl NoteChange {
         &self.by
     }
 
-    /// The end of the id, with which `angelia memory undo` finds the change: its beginning is the time,
-    /// which changes of the same minute share.
+    /// Returns the end of the id, by which `angelia memory undo` finds the change. The beginning is
+    /// the time, which changes of the same minute share.
     pub fn short_id(&self) -> String {
         let id = self.id.simple().to_string();
         id[id.len() - 8..].to_owned()

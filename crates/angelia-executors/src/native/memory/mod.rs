@@ -1,5 +1,5 @@
-//! The memory of the agents of a profile, from one session to the next: small Markdown files that the owner
-//! can read and edit (`docs/design/0037-memory-and-skills.md`).
+//! The memory of a profile's agents, which lasts from session to session: small Markdown files that
+//! the owner can read and edit (`docs/design/0037-memory-and-skills.md`).
 //!
 //! ```text
 //!  $ANGELIA_HOME/memory/PROFILE/everywhere/KEY.md          in every project
@@ -10,7 +10,7 @@
 //! - [`note`]: the names and limits of notes. Pure.
 //! - [`note_store`]: reads and changes the files.
 //! - [`change`]: a change that can be undone.
-//! - [`session_memory`]: the notes that one session sees and may change.
+//! - [`session_memory`]: the notes that a session sees and may change.
 //! - [`notes_text`]: the notes in the prompt. Pure.
 
 pub mod change;

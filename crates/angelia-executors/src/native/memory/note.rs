@@ -4,10 +4,10 @@ use std::{fmt, path::Path, sync::Arc};
 
 use sha2::{Digest as _, Sha256};
 
-/// A longer note is refused: every request carries it.
+/// Longer notes are refused, because every request carries them.
 pub const MAX_NOTE_BYTES: usize = 4 * 1024;
 
-/// All notes that one session sees.
+/// The maximum size of all notes that a session sees.
 pub const MAX_TOTAL_BYTES: usize = 32 * 1024;
 
 /// The folder of the notes for all projects.
@@ -15,12 +15,14 @@ const EVERYWHERE: &str = "everywhere";
 
 const MAX_NAME_BYTES: usize = 64;
 
-/// A name of a note, a profile or a project: it is a file name on every system, and nothing else.
+/// The name of a note, a profile or a project. It is a valid file name on every system, and never a
+/// path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NoteName(Arc<str>);
 
 impl NoteName {
-    /// Returns `None` for a text that is no name: letters, digits, `-`, `_` and `.`, not first `.` or `-`.
+    /// Parses a name. It consists of letters, digits, `-`, `_` and `.`, and does not start with `.`
+    /// or `-`.
     pub fn parse(text: &str) -> Option<Self> {
         let is_inner = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
         let bytes = text.as_bytes();
@@ -42,17 +44,18 @@ impl fmt::Display for NoteName {
     }
 }
 
-/// The sessions that see a note: its folder below that of its profile.
+/// The sessions that see a note. This is also the name of its folder below the profile's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NotePlace(NoteName);
 
 impl NotePlace {
-    /// Seen in all projects.
+    /// Returns the place that is seen in all projects.
     pub fn everywhere() -> Self {
         Self(NoteName(EVERYWHERE.into()))
     }
 
-    /// Seen in the project at this real path. The name begins with that of the folder, for people.
+    /// Returns the place that is seen in the project at this real path. Its name begins with the
+    /// name of the project's folder, so that people recognise it.
     pub fn of_project(root: &Path) -> Self {
         let path = root.as_os_str().as_encoded_bytes();
         let hash = format!("{:x}", Sha256::digest(path));
@@ -85,7 +88,7 @@ impl fmt::Display for NotePlace {
     }
 }
 
-/// Names a note: `PROFILE/PLACE/KEY`.
+/// The full name of a note: `PROFILE/PLACE/KEY`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NoteId {
     pub profile: NoteName,

@@ -1,5 +1,5 @@
-//! Reads and changes the files of all notes. Files are replaced as a whole, and every change is kept
-//! beside them until a hundred newer ones are.
+//! Reads and changes the files of all notes. Files are replaced atomically, and the last hundred
+//! changes of a profile are kept next to them.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -15,16 +15,16 @@ use super::{
     note::{MAX_NOTE_BYTES, MAX_TOTAL_BYTES},
 };
 
-/// The folder of the changes of a profile.
+/// The folder with a profile's changes.
 const CHANGES: &str = ".changes";
 
 /// Older changes cannot be undone.
 const MAX_CHANGES: usize = 100;
 
-/// The file in a project's folder that has the project's path, for people.
+/// The file in a project's folder that contains the project's path, for people.
 const PROJECT_FILE: &str = ".project";
 
-/// The reason why a note could not be read or changed.
+/// Why a note could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     #[error("there is no note `{0}`")]
@@ -45,7 +45,7 @@ pub enum MemoryError {
     Io { path: PathBuf, source: io::Error },
 }
 
-/// All notes of a home.
+/// All notes in Angelia's home.
 #[derive(Clone, Debug)]
 pub struct NoteStore {
     root: PathBuf,
@@ -56,7 +56,7 @@ impl NoteStore {
         Self { root: Self::root_in(angelia_home) }
     }
 
-    /// The folder that has all notes.
+    /// Returns the folder with all notes.
     pub fn root_in(angelia_home: &Path) -> PathBuf {
         angelia_home.join("memory")
     }
@@ -105,7 +105,7 @@ impl NoteStore {
         Ok(notes)
     }
 
-    /// Returns the text of a note.
+    /// Returns the text of a note, if it exists.
     pub fn read(&self, id: &NoteId) -> Result<Option<String>, MemoryError> {
         let path = self.path(id);
         match fs::read(&path) {
@@ -121,7 +121,7 @@ impl NoteStore {
         Some(text.trim().to_owned())
     }
 
-    /// Notes the path of a place's project, for people.
+    /// Records the path of a place's project, for people.
     pub(super) fn set_project(
         &self,
         profile: &NoteName,
@@ -150,13 +150,13 @@ impl NoteStore {
             _ => {}
         }
         let change = NoteChange::new(id, by, before, after);
-        // The means to undo it come first: a change that cannot be undone is not made.
+        // Store the change first: a change that could not be undone is not made.
         self.keep(&id.profile, &change)?;
         self.put(id, change.after.as_deref())?;
         Ok(change)
     }
 
-    /// Takes a change back. That is a change, too.
+    /// Undoes a change. This is recorded as a change, too.
     pub fn undo(&self, change: &NoteChange, by: NoteWriter) -> Result<NoteChange, MemoryError> {
         let Some(id) = change.note() else {
             return Err(MemoryError::NoChange(change.short_id()));
@@ -167,7 +167,7 @@ impl NoteStore {
         self.change(&id, change.before.as_deref(), by)
     }
 
-    /// Returns the changes that can be undone, the newest first.
+    /// Returns the changes that can be undone, newest first.
     pub fn changes(&self) -> Result<Vec<NoteChange>, MemoryError> {
         let mut changes = Vec::new();
         for profile in names_in(&self.root)? {
@@ -198,7 +198,7 @@ impl NoteStore {
         let mut names = entries(&folder)?;
         names.sort();
         for name in names.iter().rev().skip(MAX_CHANGES) {
-            // It stays for the next change to remove.
+            // A file that cannot be removed is left for the next change.
             let _left = fs::remove_file(folder.join(name));
         }
         Ok(())
@@ -228,7 +228,7 @@ fn entries(folder: &Path) -> Result<Vec<String>, MemoryError> {
     names.collect::<io::Result<_>>().map_err(failed)
 }
 
-/// Replaces a file as a whole; it and its new folders are for the owner alone.
+/// Replaces a file atomically. Only the owner can access the file and its new folders.
 fn replace(path: &Path, text: &str) -> Result<(), MemoryError> {
     let written = || {
         if let Some(folder) = path.parent() {

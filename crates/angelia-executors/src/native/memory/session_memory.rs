@@ -1,6 +1,7 @@
-//! The notes that one session sees, and whether it may change them. Words of somebody else in a
-//! conversation could make the model remember what that person wants, in every later session. So a session
-//! writes notes only while nobody but the owner has spoken in it, unless the owner wants it otherwise.
+//! The notes that a session sees, and whether it may change them. Text from somebody else in a
+//! conversation could make the model remember what that person wants, in every later session. So a
+//! session writes notes only while nobody but the owner has spoken in it, unless the owner allows
+//! it.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{native::notice_queue::NoticeQueue, truncation::first_line};
 
-/// The notes of one session.
+/// The notes of a session.
 #[derive(Debug)]
 pub struct SessionMemory {
     store: NoteStore,
@@ -30,7 +31,7 @@ pub struct SessionMemory {
     memory_use: MemoryUse,
     /// The window of the session's model, in tokens.
     window: u64,
-    /// Somebody else than the owner has spoken in the session.
+    /// Somebody other than the owner has spoken in the session.
     heard_others: AtomicBool,
     redactor: Redactor,
     notices: NoticeQueue,
@@ -70,26 +71,26 @@ impl SessionMemory {
         })
     }
 
-    /// Takes note of the speaker of a turn of the session.
+    /// Records whether a turn of the session is the owner's.
     pub fn hear_turn(&self, is_owners: bool) {
         if !is_owners {
             self.heard_others.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Returns all notes that the session sees: those for all projects come first.
+    /// Returns all notes that the session sees, those for all projects first.
     pub fn notes(&self) -> Result<Vec<Note>, MemoryError> {
         let mut notes = self.store.notes_at(&self.profile, &NotePlace::everywhere())?;
         notes.extend(self.store.notes_at(&self.profile, &self.project)?);
         Ok(notes)
     }
 
-    /// Returns the notes as the prompt has them.
+    /// Returns the notes for the prompt.
     pub fn prompt_text(&self) -> Result<String, MemoryError> {
         Ok(write_notes(&self.notes()?, self.window))
     }
 
-    /// Returns a note of the project, else one for all projects.
+    /// Returns the project's note with this key, or else the one for all projects.
     pub fn read(&self, key: &NoteName) -> Result<Option<Note>, MemoryError> {
         for place in [self.project.clone(), NotePlace::everywhere()] {
             let id = self.id(place, key);
@@ -100,7 +101,7 @@ impl SessionMemory {
         Ok(None)
     }
 
-    /// Returns the reason why the session may not change notes.
+    /// Returns why the session may not change notes; `None` if it may.
     pub fn refusal(&self) -> Option<&'static str> {
         let is_refused =
             self.memory_use != MemoryUse::FromAny && self.heard_others.load(Ordering::Relaxed);
@@ -110,7 +111,7 @@ impl SessionMemory {
         )
     }
 
-    /// Writes a note. Secrets in it are masked.
+    /// Writes a note, with secrets masked.
     pub fn save(
         &self,
         key: &NoteName,
@@ -132,7 +133,7 @@ impl SessionMemory {
         Ok(change)
     }
 
-    /// Forgets a note of the project, else one for all projects.
+    /// Forgets the project's note with this key, or else the one for all projects.
     pub fn forget(&self, key: &NoteName) -> Result<NoteChange, MemoryError> {
         let note = self.read(key)?.ok_or_else(|| MemoryError::NotFound(key.to_string()))?;
         let change = self.store.change(&note.id, None, self.writer)?;
@@ -140,7 +141,7 @@ impl SessionMemory {
         Ok(change)
     }
 
-    /// Returns the notices that people have not been told yet.
+    /// Takes the pending notices.
     pub(in crate::native) fn take_notices(&self) -> Vec<Notice> {
         self.notices.take()
     }

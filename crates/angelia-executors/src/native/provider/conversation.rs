@@ -1,4 +1,4 @@
-//! The conversation as a model sees it, in the form of no particular API.
+//! The conversation as a model sees it, independent of any particular API.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ pub struct Conversation {
     /// The system prompt; empty if there is none.
     pub system: Arc<str>,
     pub messages: Vec<Message>,
-    /// Changes when messages are replaced; otherwise they only grow at their end.
+    /// Changes when the system prompt or messages are replaced. Otherwise, only the end of the
+    /// messages changes.
     pub revision: u64,
 }
 
@@ -20,12 +21,12 @@ pub struct Conversation {
 pub enum Message {
     User(Vec<Content>),
     Assistant(AssistantMessage),
-    /// The results of the calls in the assistant's message before.
+    /// The results of the calls in the preceding answer.
     Results(ResultBatch),
 }
 
 impl Message {
-    /// Returns the words and images of the user and of the tools.
+    /// Returns the content that came from the user and from tools.
     pub fn contents(&self) -> impl Iterator<Item = &Content> {
         let (said, results): (&[Content], &[CallResult]) = match self {
             Self::User(content) => (content, &[]),
@@ -53,20 +54,20 @@ pub struct AssistantMessage {
 }
 
 impl AssistantMessage {
-    /// Words that no provider has given as an answer.
+    /// Creates an answer whose text did not come from a provider.
     pub fn told(text: &str) -> Self {
         Self { issuer: Issuer::nobody(), parts: vec![AssistantPart::Text(text.into())] }
     }
 }
 
 impl Issuer {
-    /// The issuer of words that are no provider's.
+    /// Returns the issuer of text that did not come from a provider.
     pub fn nobody() -> Self {
         Self { provider: "".into(), api: Api::Chat, model: "".into() }
     }
 }
 
-/// The provider and the model that gave an answer. Reasoning goes back only to its issuer.
+/// The provider and the model that gave an answer. Reasoning is sent back only to its issuer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Issuer {
     /// The name of the provider in the configuration.
@@ -82,26 +83,26 @@ pub enum AssistantPart {
     Call(ModelCall),
 }
 
-/// The thoughts of a model, with the seal that its provider wants back.
+/// A model's reasoning, with the seal that its provider wants back.
 #[derive(Clone, Debug)]
 pub struct Reasoning {
-    /// As far as the provider shows it; may be empty.
+    /// The part that the provider shows; may be empty.
     pub text: Arc<str>,
     pub seal: ReasoningSeal,
 }
 
-/// The proof with which a provider recognises its own reasoning.
+/// The data by which a provider recognises its own reasoning.
 #[derive(Clone, Debug)]
 pub enum ReasoningSeal {
-    /// None: the text is all there is.
+    /// No seal: there is only the text.
     Plain,
-    /// The signature of a block, which goes back with its text.
+    /// The signature of a block, which is sent back with its text.
     Signature(Arc<str>),
     /// A block whose text the provider does not show.
     Redacted(Arc<str>),
-    /// The content of an item, readable by the provider alone.
+    /// The content of an item, which only the provider can read.
     Encrypted { summary: RawJson, content: Arc<str> },
-    /// A list that goes back unchanged.
+    /// A list that is sent back unchanged.
     Details(RawJson),
 }
 
@@ -115,7 +116,7 @@ pub struct ModelCall {
     pub extra: Option<RawJson>,
 }
 
-/// The results of all calls of one answer, and what the person said meanwhile.
+/// The results of all calls of an answer, and what the person wrote in the meantime.
 #[derive(Clone, Debug, Default)]
 pub struct ResultBatch {
     pub results: Vec<CallResult>,

@@ -1,5 +1,5 @@
-//! The elements of the array at the end of a request, encoded. A cache mark moves from request to
-//! request, so elements are kept without marks, with the places where one can stand.
+//! The encoded elements of the array at the end of a request. Cache marks move from request to
+//! request, so elements are kept without marks, together with the places where a mark can go.
 
 use memchr::memmem;
 use serde::Serialize;
@@ -22,13 +22,13 @@ pub(super) struct ElementList {
 
 impl ElementList {
     pub(super) fn push(&mut self, element: &impl Serialize) {
-        // The types of requests have string keys and no failing parts.
+        // Requests have string keys and no parts that can fail to serialise.
         let _infallible = serde_json::to_writer(&mut self.bytes, element);
         self.bytes.push(b',');
     }
 
-    /// Adds an element with a mark; takes the mark out and keeps its place. All other content of the
-    /// element must be strings.
+    /// Adds an element with a mark, removes the mark and remembers its place. All other content of
+    /// the element must be strings, in which the mark cannot occur unescaped.
     pub(super) fn push_marked(&mut self, element: &impl Serialize) {
         let start = self.bytes.len();
         self.push(element);
@@ -40,8 +40,7 @@ impl ElementList {
         }
     }
 
-    /// Puts two lists, one after the other, into the array at the end of `head`, with marks at the newest
-    /// places.
+    /// Appends two lists to the array at the end of `head`, with marks at the newest places.
     pub(super) fn join(head: Vec<u8>, first: &Self, second: &Self) -> Vec<u8> {
         let mut body = head;
         body.truncate(body.len().saturating_sub(CLOSING.len()));
@@ -57,7 +56,7 @@ impl ElementList {
             list.mark_places.iter().rev().take(MARKS).map(|place| start + place).collect()
         };
         let newest = [places(second, starts[1]), places(first, starts[0])].concat();
-        // From the end, so that the places before stay where they are.
+        // Insert from the end, so that earlier places stay valid.
         for place in newest.into_iter().take(MARKS) {
             body.splice(place..place, CacheMark::FIELD.bytes());
         }

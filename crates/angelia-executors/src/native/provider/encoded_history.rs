@@ -1,14 +1,15 @@
-//! Encodes the requests of a conversation that grows. Most of a request was sent with the one before,
-//! so each message is normalised and encoded once, and a request is those bytes and the new ones.
+//! Encodes the requests of a growing conversation. Most of a request was already part of the
+//! previous one, so each message is normalised and encoded only once, and a request consists of the
+//! old bytes and the new ones.
 //!
-//! The result is that of encoding the whole conversation anew: [`encode_request`] does so with an
+//! The result is the same as encoding the whole conversation: [`encode_request`] does so with an
 //! empty history, and a property test compares the two.
 //!
 //! [`encode_request`]: super::encode_request
 
 use super::{Message, ProviderRequest, Quirks, element_list::ElementList, normalise::Normaliser};
 
-/// The messages that requests have carried so far, encoded.
+/// The encoded messages of earlier requests.
 #[derive(Debug, Default)]
 pub struct EncodedHistory {
     kept: Option<KeptMessages>,
@@ -21,15 +22,15 @@ struct KeptMessages {
     count: usize,
     /// The revision of the conversation that they belong to.
     revision: u64,
-    /// Has read these messages, and keeps the last of them if it can grow.
+    /// Has processed these messages, and holds back the last one, which may still grow.
     normaliser: Normaliser,
-    /// The quirks with which the other messages were encoded.
+    /// The quirks with which the elements were encoded.
     quirks: Quirks,
     elements: ElementList,
 }
 
 impl EncodedHistory {
-    /// Returns the body of a request. A history that does not fit the request is begun anew.
+    /// Returns the body of a request. Starts over if the history does not fit the request.
     pub fn encode(&mut self, request: &ProviderRequest<'_>) -> Vec<u8> {
         let messages = &request.conversation.messages;
         let final_count = final_count(messages);
@@ -48,8 +49,8 @@ impl EncodedHistory {
     }
 }
 
-/// Returns how many messages stay as they are: all but a last one of the user's side, which grows while
-/// results and words of the person come in, and is taken back if it is never answered.
+/// Returns how many messages are final: all but a last one that is not an answer. Such a message
+/// grows while results and user messages arrive, and is removed if it is never answered.
 fn final_count(messages: &[Message]) -> usize {
     let is_open = |message: &Message| !matches!(message, Message::Assistant(_));
     messages.len() - usize::from(messages.last().is_some_and(is_open))
@@ -66,7 +67,8 @@ impl KeptMessages {
         }
     }
 
-    /// Whether the request is for the same reader, and its conversation begins with these messages.
+    /// Returns whether the request has the same target, and its conversation begins with these
+    /// messages.
     fn fits(&self, request: &ProviderRequest<'_>, final_count: usize) -> bool {
         self.count <= final_count
             && self.revision == request.conversation.revision

@@ -17,21 +17,21 @@ pub enum ProviderEvent {
     ReasoningDelta(Arc<str>),
     /// The model has begun to write a tool call.
     CallBegin { name: Arc<str> },
-    /// A whole part of the answer; its text is that of the deltas.
+    /// A complete part of the answer. Its text is that of the deltas.
     Part(AnswerPart),
-    /// Counts of the answer so far; later ones replace earlier ones.
+    /// Token counts so far; later ones replace earlier ones.
     Usage(ReportedTokens),
     /// The model has finished. An answer without this event was cut off.
     Stop(StopReason),
     /// The provider reports an error inside the answer.
     Error(ProviderError),
-    /// The connection is alive, but the model has said nothing.
+    /// The connection is alive, but the model has written nothing.
     KeepAlive,
-    /// Anything else, unchanged; a frame that is not JSON, as a JSON string.
+    /// Any other frame, unchanged; if it is not JSON, as a JSON string.
     Unknown { name: Box<str>, raw: RawJson },
 }
 
-/// A whole part of an answer.
+/// A complete part of an answer.
 #[derive(Clone, Debug)]
 pub enum AnswerPart {
     Text(Arc<str>),
@@ -39,7 +39,7 @@ pub enum AnswerPart {
     Call(ReceivedCall),
 }
 
-/// A tool call as the model wrote it: its arguments may be anything.
+/// A tool call as the model wrote it, so the arguments may be any text.
 #[derive(Clone, Debug)]
 pub struct ReceivedCall {
     pub id: Arc<str>,
@@ -54,21 +54,21 @@ pub struct ReceivedCall {
 pub enum StopReason {
     EndTurn,
     ToolUse,
-    /// The limit of output was reached: the last part is cut.
+    /// The output limit was reached, so the last part is cut off.
     MaxTokens,
-    /// The answer goes on if it is sent back as it is.
+    /// The model continues the answer if it is sent back unchanged.
     Pause,
     /// The model or a filter refused to answer.
     Refused,
     /// The context window was full.
     WindowExceeded,
-    /// A word that is not known; the answer is taken as finished.
+    /// An unknown reason; the answer counts as finished.
     Other(Arc<str>),
 }
 
 impl StopReason {
-    /// Corrects a reason by what the answer contains: servers report an ordinary end for an answer
-    /// with calls, and the other way round.
+    /// Corrects a reason that contradicts the answer: servers report an ordinary end for an answer
+    /// with calls, and vice versa.
     #[must_use]
     pub(super) fn with_calls(self, has_calls: bool) -> Self {
         match self {
@@ -79,7 +79,8 @@ impl StopReason {
     }
 }
 
-/// Token counts as our usage counts them: `input` excludes what was read from or written to a cache.
+/// Token counts as our usage reports define them: `input` excludes what was read from or written to
+/// a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReportedTokens {
     pub input: u64,
@@ -89,7 +90,7 @@ pub struct ReportedTokens {
 }
 
 impl ReportedTokens {
-    /// From counts whose input includes the cached part, as two of the APIs report it.
+    /// Converts counts whose input includes the cached part, as two of the APIs report it.
     pub(super) fn from_inclusive(
         input: u64,
         output: u64,
@@ -100,13 +101,13 @@ impl ReportedTokens {
         Self { input, output, cache_read, cache_write }
     }
 
-    /// The tokens of the prompt, wherever they were read from.
+    /// Returns the tokens of the prompt, cached or not.
     pub const fn prompt(self) -> u64 {
         self.input + self.cache_read + self.cache_write
     }
 }
 
-/// Appends the delta of a text, if there is one.
+/// Appends a delta, unless the text is empty.
 pub(super) fn push_delta(
     text: &str,
     event: impl FnOnce(Arc<str>) -> ProviderEvent,

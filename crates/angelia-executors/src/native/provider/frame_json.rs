@@ -1,5 +1,5 @@
-//! Reads the JSON of a frame. Servers let through what a model produced: half of a surrogate pair, a
-//! raw control character, a `NaN`. One such detail must not cost the frame.
+//! Reads the JSON of a frame. Servers pass on what a model produced: half of a surrogate pair, a
+//! raw control character, a `NaN`. Such a detail must not cost us the whole frame.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -9,19 +9,20 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::ProviderEvent;
 
-/// Passes a frame to `read`, mended if it cannot be read as it is. Returns whether it was read.
-/// `read` must have no effect before it has parsed the text.
+/// Passes a frame to `read`, repaired if it cannot be read as it is. Returns whether it was read.
+/// `read` must have no effect before it has parsed the text, because it may be called twice.
 pub(super) fn read_frame(
     data: &str,
     mut read: impl FnMut(&str) -> Result<(), serde_json::Error>,
 ) -> bool {
-    // Always: the lenient types skip a string that they cannot read, so no error would tell.
+    // Repair surrogates in every frame: the lenient types skip a string that they cannot read, so
+    // there would be no error.
     let repaired = near_json::repair(data.as_bytes());
     let text = std::str::from_utf8(&repaired).unwrap_or(data);
     read(text).is_ok() || read(&mend(text)).is_ok()
 }
 
-/// Returns the event of a frame that has no other.
+/// Returns the event for a frame that has no other.
 pub(super) fn unknown_frame(name: &str, data: &str) -> ProviderEvent {
     let parsed = RawValue::from_string(data.to_owned());
     let raw = parsed.or_else(|_| to_raw_value(data)).map_or_else(|_| null(), RawJson::from);
@@ -32,8 +33,8 @@ fn null() -> RawJson {
     Arc::from(RawValue::NULL.to_owned())
 }
 
-/// Writes raw control characters in strings as escapes, and words for numbers that JSON does not
-/// have as `null`.
+/// Escapes raw control characters in strings, and replaces numbers that JSON does not have, such as
+/// `NaN`, with `null`.
 fn mend(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut in_string = false;
@@ -65,7 +66,7 @@ fn mend(text: &str) -> String {
     out
 }
 
-/// Returns the length of such a word at the front.
+/// Returns the length of such a number at the start of a text.
 fn not_a_number(text: &str) -> Option<usize> {
     const WORDS: [&str; 5] = ["NaN", "nan", "-Infinity", "Infinity", "-NaN"];
     WORDS.iter().find(|word| text.starts_with(**word)).map(|word| word.len())

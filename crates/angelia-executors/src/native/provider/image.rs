@@ -1,4 +1,4 @@
-//! Images in the form in which all the APIs take them.
+//! Encodes images in the forms that the APIs accept.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 

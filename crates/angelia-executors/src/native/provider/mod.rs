@@ -1,19 +1,19 @@
-//! The APIs of models: a conversation to the bytes of a request, and the bytes of an answer to
-//! events. Everything here is pure: no clock, no I/O.
+//! The model APIs: they turn a conversation into the bytes of a request, and the bytes of an answer
+//! into events. Everything here is pure: no clock, no I/O.
 //!
-//! - [`conversation`]: what the model knows: content, parts of answers, results of tools.
+//! - [`conversation`]: what the model knows: content, parts of answers, tool results.
 //! - [`normalise`]: makes any conversation acceptable to an API.
 //! - [`request`]: the settings of a request, and its encoding in any of the APIs.
-//! - [`encoded_history`]: the same for a conversation that grows: each message is encoded once.
-//! - `element_list`: the encoded messages, and where cache marks can stand.
-//! - [`stream`]: the bytes of an answer in any of the APIs, as events.
+//! - [`encoded_history`]: encodes a growing conversation, each message only once.
+//! - `element_list`: the encoded messages, and the places for cache marks.
+//! - [`stream`]: decodes the bytes of an answer in any of the APIs into events.
 //! - [`event`]: those events.
 //! - [`messages`], [`chat`], [`responses`]: one API each, with `wire`, `encode` and `decode`.
-//! - [`quirks`]: what differs from host to host; the only file that names one.
+//! - [`quirks`]: the differences between hosts; the only file that names hosts.
 //! - [`error`]: what an error of a provider means.
 //! - [`window`]: how much a model can read and write.
-//! - `frame_json`: reads the JSON of a frame, also if it is not quite JSON.
-//! - `image`: images in the form of a data URL.
+//! - `frame_json`: reads the JSON of a frame, even if it is not quite valid.
+//! - `image`: encodes images as base64 and as data URLs.
 
 pub mod chat;
 pub mod conversation;
@@ -57,7 +57,7 @@ pub enum Api {
 impl Api {
     pub const ALL: [Self; 3] = [Self::Messages, Self::Chat, Self::Responses];
 
-    /// The word in the configuration.
+    /// Returns the name in the configuration.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Messages => "messages",
@@ -66,7 +66,8 @@ impl Api {
         }
     }
 
-    /// The path after the base URL, which is the one that the vendor's own library takes.
+    /// Returns the path after the base URL, which has the form that the vendor's own library
+    /// accepts.
     pub const fn path(self) -> &'static str {
         match self {
             Self::Messages => "/v1/messages",
@@ -75,7 +76,7 @@ impl Api {
         }
     }
 
-    /// The longest id of a tool call that the API accepts.
+    /// Returns the maximum length of a tool call's id in this API.
     pub const fn max_call_id_chars(self) -> usize {
         match self {
             Self::Chat => 40,

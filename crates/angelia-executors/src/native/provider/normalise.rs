@@ -1,14 +1,14 @@
 //! Makes any conversation acceptable to an API, before every request. Nothing that a model, a tool,
-//! an interrupt or another provider left in the history may fail a request.
+//! an interrupt or another provider left in the history may make a request fail.
 //!
 //! Afterwards:
 //! - the first message is the user's, and no message is empty;
 //! - each call has exactly one result, right after its answer and in the order of the calls;
-//! - ids of calls are legal, not too long, and unique;
-//! - images are there only if the model takes them, and reasoning only if it is the model's own.
+//! - call ids are valid, not too long, and unique;
+//! - there are images only if the model accepts them, and reasoning only if it is the model's own.
 //!
-//! A message is normalised by itself and by what precedes it, never by what follows, so that a longer
-//! conversation begins with the same bytes.
+//! How a message is normalised depends on the message and on earlier ones, never on later ones, so
+//! that a longer conversation begins with the same bytes.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -25,11 +25,11 @@ const NO_OUTPUT: &str = "(no output)";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireTarget {
     pub issuer: Issuer,
-    /// The model takes images.
+    /// The model accepts images.
     pub images: bool,
-    /// The model takes its own reasoning back.
+    /// The model accepts its own reasoning.
     pub reasoning: bool,
-    /// Two messages of the user in a row are refused.
+    /// Two user messages in a row are refused.
     pub merge_user_turns: bool,
 }
 
@@ -41,7 +41,7 @@ pub fn normalise(messages: &[Message], target: &WireTarget) -> Vec<Message> {
     normaliser.finish()
 }
 
-/// A call whose results have not come yet.
+/// A call without a result so far.
 #[derive(Clone, Debug)]
 struct OpenCall {
     /// The id in the history.
@@ -83,14 +83,14 @@ impl Normaliser {
         }
     }
 
-    /// Takes the messages that nothing pushed later can change: all but the last, which may be merged
-    /// with the next.
+    /// Takes the messages that later ones cannot change: all but the last, which may be merged with
+    /// the next.
     pub(super) fn take_final(&mut self) -> Vec<Message> {
         let last = self.out.pop();
         std::mem::replace(&mut self.out, last.into_iter().collect())
     }
 
-    /// Ends the conversation here, and returns what was not taken yet.
+    /// Ends the conversation, and returns the messages that were not taken yet.
     pub(super) fn finish(mut self) -> Vec<Message> {
         self.close_calls();
         self.out
@@ -121,7 +121,7 @@ impl Normaliser {
                 kept => parts.push(kept.clone()),
             }
         }
-        // Thoughts alone are no answer; no API accepts them back.
+        // Reasoning alone is not an answer; no API accepts it back.
         if parts.iter().all(|part| matches!(part, AssistantPart::Reasoning(_))) {
             return;
         }
@@ -166,15 +166,14 @@ impl Normaliser {
         self.out.push(Message::Results(ResultBatch { results, steering }));
     }
 
-    /// Says of calls without results that they were not run.
+    /// Adds results to open calls, which say that the tools were not run.
     fn close_calls(&mut self) {
         if !self.open_calls.is_empty() {
             self.push_results(&ResultBatch::default());
         }
     }
 
-    /// Returns the content without empty texts, and with a note in place of an image that the model
-    /// does not take.
+    /// Removes empty texts, and replaces images that the model does not accept with a note.
     fn clean(&self, content: &[Content]) -> Vec<Content> {
         let kept = content.iter().filter_map(|part| match part {
             Content::Text(text) if text.trim().is_empty() => None,
@@ -200,8 +199,8 @@ fn missing_result(call: OpenCall) -> CallResult {
     CallResult { id: call.wire_id, name: call.name, ok: false, content }
 }
 
-/// Gives each call an id that the API accepts. Depends only on the ids before, so it gives the same
-/// ids again.
+/// Gives each call an id that the API accepts. The ids depend only on earlier ones, so the same
+/// conversation always gets the same ids.
 #[derive(Clone, Debug)]
 struct CallIds {
     limit: usize,

@@ -1,6 +1,6 @@
-//! The differences between hosts that speak the same API. This is the only file that names hosts and families of models;
-//! everything else asks for a field. A host that is not listed gets the smallest request that its
-//! API allows.
+//! The differences between hosts that speak the same API. This is the only file that names hosts
+//! and model families; all other code reads the fields of [`Quirks`]. A host that is not listed
+//! gets the smallest request that its API allows.
 
 use serde::Deserialize;
 
@@ -11,31 +11,31 @@ use super::Api;
 pub struct Quirks {
     /// `stop` may be reported for an answer that was cut off.
     pub stop_unreliable: bool,
-    /// Tool calls may come as text.
+    /// Tool calls may arrive as text.
     pub text_tools: bool,
     pub reasoning_echo: ReasoningEcho,
     /// The system prompt has the role `developer`.
     pub developer_role: bool,
-    /// Takes `store`, which must then be false.
+    /// Accepts `store`, which must then be false.
     pub store: bool,
-    /// Takes `stream_options`, and reports usage only then.
+    /// Accepts `stream_options`, and reports usage only with it.
     pub stream_options: bool,
-    /// Takes `strict` on a tool, and must be told that it is not.
+    /// Accepts `strict` on a tool, which must then be false.
     pub strict: bool,
     pub max_tokens_field: MaxTokensField,
     /// A result must name its tool.
     pub tool_result_name: bool,
-    /// Content is always a list of parts.
+    /// Content must always be a list of parts.
     pub list_content: bool,
-    /// Refuses two messages of the user in a row.
+    /// Refuses two user messages in a row.
     pub merge_user_turns: bool,
-    /// Takes cache marks on parts of content.
+    /// Accepts cache marks on content parts.
     pub cache_marks: bool,
-    /// Takes a key under which it finds its cache again.
+    /// Accepts a key by which it finds its cache.
     pub cache_key: bool,
     pub thinking: ThinkingForm,
     pub key_header: KeyHeader,
-    /// Put on the first call of an answer of another issuer, because the server refuses a call
+    /// Added to the first call of another issuer's answer, because the server refuses a call
     /// without it.
     pub foreign_call_extra: Option<&'static str>,
 }
@@ -55,7 +55,7 @@ pub enum ReasoningEcho {
     ReasoningDetails,
 }
 
-/// The name of the limit of output.
+/// The name of the field for the output limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
@@ -74,7 +74,7 @@ pub enum KeyHeader {
     ApiKey,
 }
 
-/// The form in which a Messages server is asked to think.
+/// How a request tells a Messages server to think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingForm {
     /// The model decides; an effort guides it.
@@ -83,7 +83,7 @@ pub enum ThinkingForm {
     Budget,
 }
 
-/// The fields of `providers.NAME.quirks`; one that is absent keeps the value of the table.
+/// The fields of `providers.NAME.quirks`; an absent field keeps the value from the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QuirkOverrides {
@@ -102,7 +102,7 @@ pub struct QuirkOverrides {
 
 type QuirkChange = fn(&mut Quirks);
 
-/// A host (also each of its subdomains), and what it changes.
+/// Hosts, including their subdomains, and what they change.
 const HOSTS: &[(&str, QuirkChange)] = &[
     ("api.anthropic.com", |quirks| quirks.thinking = ThinkingForm::Adaptive),
     ("api.openai.com", openai),
@@ -122,15 +122,15 @@ const HOSTS: &[(&str, QuirkChange)] = &[
         quirks.foreign_call_extra =
             Some(r#"{"google":{"thought_signature":"skip_thought_signature_validator"}}"#);
     }),
-    // Answers 422 to a key that it does not know.
+    // Answers 422 to an unknown field.
     ("api.mistral.ai", |quirks| quirks.stream_options = false),
-    // Servers at home: their templates often demand that roles alternate.
+    // Local servers: their templates often require alternating roles.
     ("localhost", local),
     ("127.0.0.1", local),
     ("::1", local),
 ];
 
-/// Families of models that take a budget for thinking instead of an effort.
+/// Model families that take a thinking budget instead of an effort.
 const BUDGET_MODELS: &[&str] = &[
     "claude-3",
     "claude-sonnet-4-0",
@@ -167,7 +167,7 @@ fn local(quirks: &mut Quirks) {
 }
 
 impl Quirks {
-    /// Returns the quirks of a server, by its API and host, and of a model on it.
+    /// Returns the quirks of a model on a server, by the server's API and host.
     pub fn for_endpoint(api: Api, host: &str, model: &str) -> Self {
         let mut quirks = Self::of_api(api);
         let host = host.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
@@ -184,7 +184,7 @@ impl Quirks {
         quirks
     }
 
-    /// Returns the quirks that every server of this API can cope with.
+    /// Returns the default quirks of an API, which every server can handle.
     fn of_api(api: Api) -> Self {
         Self {
             stop_unreliable: false,
@@ -213,7 +213,7 @@ impl Quirks {
         }
     }
 
-    /// Returns the quirks with the owner's corrections.
+    /// Returns the quirks with the owner's overrides.
     #[must_use]
     pub fn with(self, overrides: &QuirkOverrides) -> Self {
         Self {

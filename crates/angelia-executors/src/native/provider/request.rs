@@ -10,7 +10,7 @@ use super::{
     element_list::ElementList, messages, responses,
 };
 
-/// Everything that the body of a request is made from.
+/// Everything that the body of a request is built from.
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderRequest<'a> {
     pub issuer: &'a Issuer,
@@ -23,15 +23,15 @@ pub struct ProviderRequest<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct RequestSettings {
     pub max_output_tokens: Option<u64>,
-    /// `None`: the model's own default.
+    /// `None` for the model's own default.
     pub effort: Option<ReasoningEffort>,
     /// The schema of the answer's text.
     pub output_schema: Option<RawJson>,
-    /// Whether the model may or must call a tool; sent only where there are tools.
+    /// Whether the model may or must call a tool; sent only if there are tools.
     pub tool_choice: ToolChoice,
     /// The same for all requests of a session, so that a provider finds its cache.
     pub cache_key: Option<Arc<str>>,
-    /// The model takes no images, or has refused one.
+    /// The model accepts no images, or has refused one.
     pub without_images: bool,
     /// The provider has rejected its own reasoning.
     pub without_reasoning: bool,
@@ -49,8 +49,8 @@ impl ProviderRequest<'_> {
         }
     }
 
-    /// Returns the body without any message. It ends with the array that the messages belong into, which
-    /// may already have a system prompt.
+    /// Returns the body without messages. It ends with the array for the messages, which may
+    /// already contain a system prompt.
     pub(super) fn head(&self) -> Vec<u8> {
         match self.issuer.api {
             Api::Messages => messages::encode_head(self),
@@ -75,13 +75,13 @@ pub fn encode_request(request: &ProviderRequest<'_>) -> Vec<u8> {
     EncodedHistory::default().encode(request)
 }
 
-/// Serialises a body. Its types have string keys and no failing parts, so nothing can go wrong.
+/// Serialises a body. This cannot fail, because the types have string keys and no fallible parts.
 pub(super) fn to_bytes(body: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(body).unwrap_or_default()
 }
 
-/// Returns the schema of a tool's input, without the keywords that some servers cannot compile if
-/// they have said so.
+/// Returns the schema of a tool's input. `plain`: without the keywords that some servers cannot
+/// compile.
 pub(super) fn input_schema(tool: &CallerTool, plain: bool) -> SchemaText<'_> {
     if !plain {
         return SchemaText::AsGiven(tool.input_schema.as_ref());

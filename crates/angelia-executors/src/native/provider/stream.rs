@@ -1,5 +1,5 @@
-//! The bytes of an answer in any of the APIs, as events. However the bytes are cut into reads, the
-//! events are the same.
+//! Decodes the bytes of an answer in any of the APIs into events. The events do not depend on how
+//! the bytes are split into reads.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
     responses::ResponsesDecoder,
 };
 
-/// The longest frame that is read; arguments of a tool may be large.
+/// The maximum size of a frame; the arguments of a tool may be large.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 
 /// Decodes one answer.
@@ -29,8 +29,8 @@ enum Dialect {
 }
 
 impl AnswerDecoder {
-    /// `place` distinguishes this answer from the others of its conversation. Ids are made from it
-    /// for calls that have none.
+    /// `place` distinguishes this answer from the others in its conversation. It is part of the ids
+    /// that are made up for calls without one.
     pub fn new(api: Api, place: u64) -> Self {
         let dialect = match api {
             Api::Messages => Dialect::Messages(MessagesDecoder::new(place)),
@@ -43,7 +43,7 @@ impl AnswerDecoder {
     /// Decodes the next bytes of a streamed answer. Returns the number of frames in them.
     pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<ProviderEvent>) -> usize {
         let mut frames = 0;
-        // The buffer has a limited room, but never none.
+        // The buffer has limited room, but always some.
         let mut rest = bytes;
         while !rest.is_empty() {
             let buffer = self.frames.buffer();
@@ -63,7 +63,7 @@ impl AnswerDecoder {
         frames
     }
 
-    /// Decodes an answer that came as one JSON document, as from a server that does not stream.
+    /// Decodes an answer that is a single JSON document, from a server that does not stream.
     pub fn decode_document(&mut self, body: &str, out: &mut Vec<ProviderEvent>) {
         match &mut self.dialect {
             Dialect::Messages(decoder) => decoder.decode_document(body, out),
@@ -72,7 +72,7 @@ impl AnswerDecoder {
         }
     }
 
-    /// Whether the last frame has come, so that nothing needs to be read any more.
+    /// Returns whether the last frame has arrived, so that nothing more needs to be read.
     pub fn has_ended(&self) -> bool {
         match &self.dialect {
             Dialect::Messages(decoder) => decoder.has_ended(),
@@ -81,8 +81,8 @@ impl AnswerDecoder {
         }
     }
 
-    /// Ends the answer. Text that was shown becomes a whole part; a call that was cut is discarded.
-    /// If the answer was cut off, no [`ProviderEvent::Stop`] is among the events.
+    /// Ends the answer. Text that was shown becomes a complete part, and a call that was cut off is
+    /// discarded. If the answer was cut off, there is no [`ProviderEvent::Stop`].
     pub fn end(self, out: &mut Vec<ProviderEvent>) {
         match self.dialect {
             Dialect::Messages(decoder) => decoder.end(out),
@@ -100,7 +100,7 @@ impl AnswerDecoder {
     }
 }
 
-/// Makes an id for a call that has none: the same for the same place.
+/// Returns an id for a call that has none. The same place and number always give the same id.
 pub(super) fn made_call_id(place: u64, number: usize) -> Arc<str> {
     format!("call_{place}_{number}").into()
 }

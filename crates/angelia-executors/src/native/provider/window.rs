@@ -1,12 +1,12 @@
-//! Reads from a server's description how much a model can read and write. Servers describe it under many names;
-//! the owner's own figures always count more.
+//! Reads from a server's description how much a model can read and write. Servers have many names
+//! for these limits. The owner's own figures always take precedence.
 
 use serde_json::Value;
 
-/// Used when nobody says anything.
+/// Used if the window is unknown.
 pub const ASSUMED_CONTEXT: u64 = 32_768;
 
-/// The limits of a model, as far as they are known.
+/// The known limits of a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelLimits {
     /// Tokens of the prompt and the answer together.
@@ -16,14 +16,14 @@ pub struct ModelLimits {
 }
 
 impl ModelLimits {
-    /// Returns what is known here, and from `other` what is not.
+    /// Fills in from `other` what is not known here.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self { context: self.context.or(other.context), output: self.output.or(other.output) }
     }
 
-    /// Reads what a server says about a model: a list of models, one model, or the properties of a
-    /// server with one model.
+    /// Reads a server's description of a model: a list of models, a single model, or the properties
+    /// of a server with one model.
     pub fn read(body: &str, model: &str) -> Self {
         let Ok(body) = serde_json::from_str::<Value>(body) else {
             return Self::default();
@@ -36,14 +36,15 @@ impl ModelLimits {
             let names = [&entry["id"], &entry["name"], &entry["model"], &entry["key"]];
             names.into_iter().filter_map(Value::as_str).any(|name| name == model)
         };
-        // A server with one model answers for any name.
+        // A server with a single model uses it for any name.
         let only = if let [only] = models.as_slice() { Some(only) } else { None };
         models.iter().find(is_named).or(only).map(Self::of_model).unwrap_or_default()
     }
 
     fn of_model(model: &Value) -> Self {
         let first = |paths: &[&str]| paths.iter().find_map(|path| model.pointer(path)?.as_u64());
-        // A server may load a smaller window than the model was trained for, and the loaded one counts.
+        // A server may load a smaller window than the model was trained for; then the loaded one
+        // counts.
         let context = first(&[
             "/top_provider/context_length",
             "/loaded_context_length",

@@ -1,4 +1,4 @@
-//! Checks the address of a provider, and tells addresses at home from others.
+//! Checks the address of a provider, and distinguishes local addresses from others.
 
 use std::net::IpAddr;
 
@@ -58,7 +58,7 @@ fn port_of(authority: &str) -> Option<Result<u16, std::num::ParseIntError>> {
     after_v6.rsplit_once(':').map(|(_, port)| port.parse())
 }
 
-/// Returns whether an address is at this machine or in a private network.
+/// Returns whether an address is on this machine or in a private network.
 pub(in crate::native) fn is_local_address(address: &str) -> bool {
     is_local(host_of(address))
 }
@@ -70,7 +70,7 @@ pub(super) fn is_local(host: &str) -> bool {
         Ok(IpAddr::V6(address)) => address.is_loopback() || address.is_unique_local(),
         Err(_) => {
             let name = host.to_ascii_lowercase();
-            // A name without a dot is one of the own network.
+            // A name without a dot belongs to the local network.
             !name.contains('.') || PRIVATE_ENDINGS.iter().any(|ending| name.ends_with(ending))
         }
     }

@@ -1,19 +1,19 @@
-//! The providers that are known without configuration. Each has the address that the vendor's own
-//! library uses and the variable that it reads; local servers have their default ports and no key.
+//! The providers that are known without configuration. Each has the address and the key variable
+//! that the vendor's own library uses; local servers have their default ports and no key.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{key::KeySource, key_pool::KeyRotation, provider::Provider};
 use crate::native::provider::{Api, QuirkOverrides};
 
-/// A provider as it is known.
+/// A built-in provider.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltInProvider {
     pub name: &'static str,
     pub api: Api,
-    /// `None`: every customer has an address of their own.
+    /// `None` if every customer has an address of their own.
     pub base_url: Option<&'static str>,
-    /// The variable with the key; `None`: no key is needed.
+    /// The variable with the key; `None` if no key is needed.
     pub key_variable: Option<&'static str>,
 }
 
@@ -59,12 +59,12 @@ impl BuiltInProvider {
         BUILT_IN.iter().find(|known| known.name == name)
     }
 
-    /// Returns where its key is looked for.
+    /// Returns the sources of its key.
     pub fn keys(&self) -> Vec<KeySource> {
         self.key_variable.map(|name| KeySource::Env(name.into())).into_iter().collect()
     }
 
-    /// Returns the provider without any configuration, if it can be used so.
+    /// Returns the provider without any configuration; `None` if it needs some.
     pub fn provider(&self) -> Option<Provider> {
         Some(Provider {
             name: Arc::from(self.name),

@@ -1,4 +1,5 @@
-//! Keeps facts about models that this process has learnt, by the address of their provider and their id.
+//! Stores facts that this process has learned about models, by the provider's address and the
+//! model's id.
 
 use std::{
     collections::BTreeMap,

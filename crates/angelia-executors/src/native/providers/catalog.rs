@@ -19,7 +19,7 @@ use super::{
 };
 use crate::native::{image_care::ImageCare, provider::window::ModelLimits};
 
-/// Our own environment.
+/// The environment variables of this process.
 type Variables = BTreeMap<OsString, OsString>;
 
 /// The providers, and what is remembered about them while this process runs.
@@ -38,7 +38,7 @@ struct CatalogEntries(BTreeMap<Arc<str>, CatalogEntry>);
 #[derive(Debug)]
 struct CatalogEntry {
     provider: Arc<Provider>,
-    /// The owner's file names it, or its key is there.
+    /// The owner's file defines the provider, or its key is set.
     is_configured: bool,
 }
 
@@ -64,7 +64,7 @@ impl CatalogEntries {
     }
 }
 
-/// The built-in providers of a machine without any key.
+/// The built-in providers on a machine without keys.
 impl Default for CatalogEntries {
     fn default() -> Self {
         Self::new([], &Variables::new())
@@ -72,8 +72,8 @@ impl Default for CatalogEntries {
 }
 
 impl ProviderCatalog {
-    /// `own`: the providers of the owner's file, complete. One with the name of a built-in provider
-    /// replaces it.
+    /// `own` are the complete providers of the owner's file. They replace built-in providers with
+    /// the same names.
     pub fn new(own: impl IntoIterator<Item = Provider>, variables: &Variables) -> Self {
         Self {
             entries: RwLock::new(CatalogEntries::new(own, variables)),
@@ -84,7 +84,7 @@ impl ProviderCatalog {
         }
     }
 
-    /// Takes over the providers of a file that has changed; requests that run are not affected.
+    /// Switches to the providers of a changed file; running requests are not affected.
     pub fn replace(&self, own: impl IntoIterator<Item = Provider>, variables: &Variables) {
         let entries = CatalogEntries::new(own, variables);
         *self.entries.write().unwrap_or_else(PoisonError::into_inner) = entries;
@@ -126,17 +126,18 @@ impl ProviderCatalog {
         self.select(|_| true).into_iter()
     }
 
-    /// Returns the providers of the owner's file, and the built-in ones whose key is there.
+    /// Returns the providers of the owner's file, and the built-in ones whose key is set.
     pub fn configured(&self) -> impl Iterator<Item = Arc<Provider>> + use<> {
         self.select(|entry| entry.is_configured).into_iter()
     }
 
-    /// Returns the window of a model, as far as it is known without asking its server.
+    /// Returns what is known about a model's window without asking its server.
     pub fn window_of(&self, provider: &Provider, model: &str) -> ModelWindow {
         self.windows.window_of(provider, model)
     }
 
-    /// Returns the window of a model after its server was asked, once, for at most two seconds.
+    /// Returns the window of a model. Asks its server first, but only once and for at most two
+    /// seconds.
     pub async fn discover_window(
         &self,
         provider: &Provider,
@@ -147,17 +148,17 @@ impl ProviderCatalog {
         self.windows.window_of(provider, model)
     }
 
-    /// Keeps what a provider has said about a model's window, such as in an error.
+    /// Remembers what a provider has said about a model's limits, for example in an error.
     pub fn learn_limits(&self, provider: &Provider, model: &str, limits: ModelLimits) {
         self.windows.learn(provider, model, limits);
     }
 
-    /// Returns what is known about a model and images.
+    /// Returns what is known about which images a model accepts.
     pub fn image_care(&self, provider: &Provider, model: &str) -> ImageCare {
         self.images.get(provider, model).unwrap_or_default()
     }
 
-    /// Keeps what a provider has said about images by refusing one.
+    /// Remembers what a provider has revealed about images by refusing one.
     pub fn learn_image_care(
         &self,
         provider: &Provider,

@@ -1,4 +1,4 @@
-//! Whether a provider can be used: one short request, and no model is asked.
+//! Checks whether a provider can be used. Each key costs one short request, and no model runs.
 
 use std::{
     fmt::Write as _,
@@ -26,13 +26,13 @@ use crate::{
 /// The result of checking a provider.
 #[derive(Clone, Debug)]
 pub struct ProviderCheck {
-    /// The time that it took to answer, or the reason why it did not.
+    /// How long the provider took to answer, or why it did not.
     pub reached: Result<Duration, String>,
-    /// The state of its best key.
+    /// The state of the best key.
     pub key: KeyState,
     /// The state of each key, in the order of the configuration.
     pub keys: Vec<(KeySource, KeyState)>,
-    /// The models that were asked about.
+    /// The requested models and their windows.
     pub models: Vec<(Arc<str>, ModelWindow)>,
 }
 
@@ -42,9 +42,9 @@ pub enum KeyState {
     NotNeeded,
     Missing(Failure),
     Accepted(ProviderKey),
-    /// With the provider's own words.
+    /// With the provider's own message.
     Refused(String),
-    /// It is accepted, and has sent too many requests.
+    /// The key is accepted, but has sent too many requests.
     Limited(ProviderKey),
     /// The provider did not say.
     Unknown,
@@ -62,7 +62,7 @@ impl KeyState {
         }
     }
 
-    /// Returns the key, if the provider knows it.
+    /// Returns the key, if the provider recognises it.
     pub const fn key(&self) -> Option<&ProviderKey> {
         match self {
             Self::Accepted(key) | Self::Limited(key) => Some(key),
@@ -70,7 +70,7 @@ impl KeyState {
         }
     }
 
-    /// The better a key is, the lower is its rank.
+    /// Returns the rank of a state; a better key has a lower rank.
     const fn rank(&self) -> u8 {
         match self {
             Self::NotNeeded | Self::Accepted(_) => 0,
@@ -83,7 +83,7 @@ impl KeyState {
 }
 
 impl ProviderCheck {
-    /// Returns why the provider cannot be used.
+    /// Returns why the provider cannot be used; `None` if it can.
     pub fn problem(&self, provider: &Provider) -> Option<Failure> {
         let name = &provider.name;
         match (&self.reached, &self.key) {
@@ -113,7 +113,8 @@ impl ProviderCheck {
     }
 }
 
-/// Asks a provider which models it has, with each of its keys. `models`: those whose windows are wanted.
+/// Asks a provider for its models, with each of its keys. `models` are those whose windows are
+/// wanted.
 pub async fn check_provider(
     provider: &Provider,
     models: &[Arc<str>],
@@ -128,7 +129,7 @@ pub async fn check_provider(
                 missing.push(reason.clone());
                 KeyState::Missing(missing_key(&[reason]))
             }
-            // An address that does not answer is not waited for again.
+            // An address that did not answer is not asked again.
             Ok(_) if asked.as_ref().is_some_and(|asked| asked.answer.is_err()) => KeyState::Unknown,
             Ok(key) => {
                 let now = AskedProvider::ask(provider, Some(key)).await;
@@ -159,7 +160,7 @@ pub async fn check_provider(
     ProviderCheck { reached, key, keys, models: windows }
 }
 
-/// A provider that was asked for its models.
+/// The result of asking a provider for its models.
 struct AskedProvider {
     key: Option<ProviderKey>,
     elapsed: Duration,
@@ -208,7 +209,7 @@ fn key_state(key: Option<ProviderKey>, answer: &ShortAnswer, host: &ExecutorHost
     let error = ProviderError::from_reply(&reply);
     match error.class {
         ErrorClass::Auth | ErrorClass::Forbidden | ErrorClass::Billing => {
-            // A provider may repeat a part of the key.
+            // The provider may repeat a part of the key.
             KeyState::Refused(host.redactor.redact(&error.message).into_owned())
         }
         ErrorClass::RateLimited => key.map_or(KeyState::Unknown, KeyState::Limited),
@@ -216,8 +217,8 @@ fn key_state(key: Option<ProviderKey>, answer: &ShortAnswer, host: &ExecutorHost
     }
 }
 
-/// Reports whether the provider of a session can be used. `deep`: it is asked, not only whether there
-/// is a key.
+/// Reports whether a session's provider can be used. `deep`: asks the provider, instead of only
+/// looking for a key.
 pub async fn provider_health(
     spec: &SessionSpec,
     host: &ExecutorHost,
@@ -267,8 +268,8 @@ pub async fn provider_health(
     ExecutorHealth { installation, login, problem }
 }
 
-/// Looks for the keys of a provider without sending one. Returns why there is none, and how many there
-/// are.
+/// Looks for the keys of a provider without sending one. Returns a failure if there is none, and
+/// how many there are.
 async fn find_keys(provider: &Provider, host: &ExecutorHost) -> (Option<Failure>, usize) {
     let (mut found, mut missing) = (0, Vec::new());
     for source in &provider.keys {

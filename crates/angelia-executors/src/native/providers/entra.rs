@@ -1,5 +1,6 @@
-//! Tokens of Microsoft Entra, for Azure: by a client's secret, by the token of a workload, by the identity
-//! of the machine, or by the `az` program. The first for which everything is there counts.
+//! Microsoft Entra tokens, for Azure. They come from a client secret, from the token of a workload,
+//! from the identity of the service or machine, or from the `az` program. The first that is
+//! configured is used.
 
 use std::{
     collections::BTreeMap,
@@ -24,13 +25,13 @@ pub const DEFAULT_SCOPE: &str = "https://cognitiveservices.azure.com/.default";
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 const MACHINE_ADDRESS: &str = "http://169.254.169.254";
 
-/// A machine with an identity accepts the connection at once, and any other not at all.
+/// A machine with an identity accepts the connection at once, and any other machine never does.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The form in which a workload's token is presented.
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// The owner's settings of the identity. Missing ones come from the variables that
+/// The owner's settings for the identity. Missing settings come from the environment variables that
 /// Azure's own libraries read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntraSettings {
@@ -38,7 +39,7 @@ pub struct EntraSettings {
     pub client_id: Option<Arc<str>>,
     /// The variable with the client's secret.
     pub secret_env: Option<Arc<str>>,
-    /// The file with the token of a workload.
+    /// The file with a workload's token.
     pub token_file: Option<PathBuf>,
     pub scope: Arc<str>,
 }
@@ -55,7 +56,7 @@ impl Default for EntraSettings {
     }
 }
 
-/// The settings, completed by the environment.
+/// The settings, completed from the environment.
 struct Identity<'a> {
     settings: &'a EntraSettings,
     variables: &'a BTreeMap<OsString, OsString>,
@@ -84,13 +85,13 @@ impl Identity<'_> {
         self.settings.token_file.as_deref().or_else(variable)
     }
 
-    /// The address at which a client of this tenant gets its tokens.
+    /// Returns the address where a client of this tenant gets its tokens.
     fn token_url(&self, tenant: &str) -> String {
         let authority = self.variable("AZURE_AUTHORITY_HOST").unwrap_or(AUTHORITY);
         format!("{}/{tenant}/oauth2/v2.0/token", authority.trim_end_matches('/'))
     }
 
-    /// The scope as older servers name it.
+    /// Returns the scope in the form that older servers expect.
     fn resource(&self) -> &str {
         let scope = &*self.settings.scope;
         scope.strip_suffix("/.default").unwrap_or(scope)
@@ -107,7 +108,7 @@ pub(super) async fn fetch(
         let token = reply.is_success().then(|| MadeKey::from_json(&reply.body, host.clock.now()));
         token.flatten().ok_or_else(|| format!("Entra refuses a token: {}", reply.complaint()))
     };
-    // A configured way counts: its error is not passed over.
+    // Once a way is configured, its error is final, and nothing else is tried.
     if let (Some(tenant), Some(client)) = (identity.tenant(), identity.client_id()) {
         if let Some(secret) = identity.secret() {
             host.redactor.add([secret]);
@@ -140,8 +141,8 @@ pub(super) async fn fetch(
     let az = printed_key::run(&az_command(&identity), host).await;
     az.map_err(|reason| {
         format!(
-            "there is no secret of a client (AZURE_TENANT_ID, AZURE_CLIENT_ID, AZURE_CLIENT_SECRET) and \
-             no token of a workload (AZURE_FEDERATED_TOKEN_FILE); {machine}; {reason}"
+            "there is no client secret (AZURE_TENANT_ID, AZURE_CLIENT_ID, AZURE_CLIENT_SECRET) and no \
+             workload token (AZURE_FEDERATED_TOKEN_FILE); {machine}; {reason}"
         )
     })
 }
@@ -160,7 +161,7 @@ fn client_form<'a, const N: usize>(
     form
 }
 
-/// Asks the service that the process runs in; `None`: it runs in none.
+/// Builds a request to the service that the process runs in; `None` if it runs in none.
 fn service_request(identity: &Identity<'_>) -> Option<Result<RequestBuilder, String>> {
     let endpoint = identity.variable("IDENTITY_ENDPOINT")?;
     let secret = identity.variable("IDENTITY_HEADER")?;
@@ -168,7 +169,7 @@ fn service_request(identity: &Identity<'_>) -> Option<Result<RequestBuilder, Str
     Some(request.map(|request| request.header("x-identity-header", secret)))
 }
 
-/// Asks the machine.
+/// Builds a request to the machine's own identity service.
 fn machine_request(identity: &Identity<'_>) -> Result<RequestBuilder, String> {
     let address = identity.variable("AZURE_POD_IDENTITY_AUTHORITY_HOST").unwrap_or(MACHINE_ADDRESS);
     let url = format!("{}/metadata/identity/oauth2/token", address.trim_end_matches('/'));
@@ -176,8 +177,8 @@ fn machine_request(identity: &Identity<'_>) -> Result<RequestBuilder, String> {
     Ok(request.header("metadata", "true"))
 }
 
-/// Begins a request for the token of an identity that the surroundings have. No proxy is asked: it would
-/// have another one.
+/// Builds a request for the token of the identity of the machine or service. It bypasses proxies,
+/// which would have another identity.
 fn identity_request(
     identity: &Identity<'_>,
     url: &str,
@@ -185,7 +186,7 @@ fn identity_request(
 ) -> Result<RequestBuilder, String> {
     let mut parameters = vec![("api-version", version), ("resource", identity.resource())];
     parameters.extend(identity.client_id().map(|client| ("client_id", client)));
-    let url = with_query(url, &parameters).ok_or_else(|| format!("{url} is no address"))?;
+    let url = with_query(url, &parameters).ok_or_else(|| format!("{url} is not an address"))?;
     let client =
         client_builder(true).connect_timeout(CONNECT_TIMEOUT).timeout(TOKEN_TIMEOUT).build();
     Ok(client.map_err(|_| "no HTTP client".to_owned())?.get(url))

@@ -1,5 +1,5 @@
-//! The health of models and keys, as far as this process knows. All its sessions share
-//! it, so that none repeats what another has found out. The caller says what time it is.
+//! The health of models and keys, as known to this process. All its sessions share it, so that none
+//! has to rediscover what another has found out. The caller passes the current time.
 
 use std::{
     collections::BTreeMap,
@@ -11,18 +11,18 @@ use tokio::time::Instant;
 
 use super::{key::KeySource, key_pool::ChosenKey};
 
-/// The first pause after a failure whose end the provider does not state; each further one is twice
-/// as long.
+/// The first pause after a failure, if the provider does not say how long to wait. Each further
+/// pause is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_mins(1);
 const MAX_PAUSE: Duration = Duration::from_mins(15);
 
-/// A key is left alone at least this long, whatever the provider states.
+/// The minimum pause of a key, whatever the provider says.
 const MIN_KEY_PAUSE: Duration = Duration::from_secs(1);
 
-/// A key that was not accepted: its owner may correct that.
+/// The pause of a key that was not accepted, which the owner may correct.
 const REFUSED_PAUSE: Duration = Duration::from_mins(5);
 
-/// A key whose balance is used up.
+/// The pause of a key whose balance is used up.
 const UNPAID_PAUSE: Duration = Duration::from_hours(1);
 
 /// The health of the models and keys of all providers.
@@ -33,13 +33,14 @@ pub struct ProviderHealth(Mutex<HealthState>);
 struct HealthState {
     /// By provider and model.
     models: BTreeMap<(Arc<str>, Arc<str>), Pause>,
-    /// By provider and place.
+    /// By provider and source.
     keys: BTreeMap<(Arc<str>, KeySource), KeyRecord>,
-    /// The number of turns that have taken a key in turn, by provider.
+    /// The number of turns that chose a key by round robin, by provider.
     rounds: BTreeMap<Arc<str>, usize>,
 }
 
-/// A time during which something is not used, and how often it has failed since it last worked.
+/// A period during which a model or a key is not used, and how often it has failed since it last
+/// worked.
 #[derive(Clone, Debug)]
 struct Pause {
     until: Instant,
@@ -57,22 +58,22 @@ impl Pause {
 /// The health of one key.
 #[derive(Debug, Default)]
 struct KeyRecord {
-    /// Of the key that the record is about.
+    /// The fingerprint of the key that this record is about.
     fingerprint: String,
     requests: u64,
-    /// The provider's words when it called the key revoked.
+    /// The provider's message that the key was revoked.
     revoked: Option<Arc<str>>,
-    /// For every model.
+    /// The pause for all models.
     pause: Option<Pause>,
-    /// For one model.
+    /// The pauses for individual models.
     model_pauses: BTreeMap<Arc<str>, Pause>,
 }
 
-/// Whether something can be used.
+/// Whether a model or a key can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Availability {
     Usable,
-    /// Not now; it can be tried again after so long.
+    /// Not now; it can be tried again after `left`.
     Paused {
         left: Duration,
         reason: Arc<str>,
@@ -83,16 +84,16 @@ pub enum Availability {
     },
 }
 
-/// The reason why a key gives way to another.
+/// Why another key is used instead of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyFault {
-    /// It is not accepted.
+    /// The key is not accepted.
     Refused,
-    /// It will never be accepted again.
+    /// The key will never be accepted again.
     Revoked,
-    /// Its balance is used up.
+    /// The key's balance is used up.
     Unpaid,
-    /// It has sent too many requests for a model.
+    /// The key has sent too many requests for a model.
     Limited,
 }
 
@@ -113,7 +114,7 @@ impl ProviderHealth {
         key.is_some_and(|key| state.key(provider, key).model_pauses.contains_key(model))
     }
 
-    /// Has a model left alone: for as long as its provider states, or longer with every failure.
+    /// Pauses a model for as long as its provider says, or else longer with every failure.
     pub fn pause_model(
         &self,
         (provider, model): (&str, &str),
@@ -137,7 +138,7 @@ impl ProviderHealth {
         availability(record.pause.iter().chain(record.model_pauses.get(model)), now)
     }
 
-    /// Has a key left alone.
+    /// Pauses a key.
     pub fn pause_key(
         &self,
         (provider, model): (&str, &str),
@@ -171,14 +172,14 @@ impl ProviderHealth {
         self.state().key(provider, key).requests += 1;
     }
 
-    /// Returns how many requests the key of a place has sent.
+    /// Returns how many requests were sent with the key from a source.
     pub fn requests(&self, provider: &Arc<str>, source: &KeySource) -> u64 {
         let state = self.state();
         let record = state.keys.get(&(Arc::clone(provider), source.clone()));
         record.map_or(0, |record| record.requests)
     }
 
-    /// Forgets the failures of a model and its key: it has answered.
+    /// Forgets the failures of a model and its key, because the model has answered.
     pub fn record_answer(&self, provider: &str, model: &str, key: Option<&ChosenKey>) {
         let mut state = self.state();
         state.models.remove(&(provider.into(), model.into()));
@@ -189,7 +190,7 @@ impl ProviderHealth {
         }
     }
 
-    /// Returns how many turns have taken a key in turn before this one.
+    /// Returns how many turns chose a key by round robin before this one.
     pub fn next_round(&self, provider: &Arc<str>) -> usize {
         let mut state = self.state();
         let round = state.rounds.entry(Arc::clone(provider)).or_default();
@@ -203,8 +204,8 @@ impl ProviderHealth {
 }
 
 impl HealthState {
-    /// Returns the record of a key. One that was replaced begins anew; one that is made again and again
-    /// belongs to the same account.
+    /// Returns the record of a key. A replaced key starts over, but a renewed one keeps its pauses,
+    /// because it belongs to the same account.
     fn key(&mut self, provider: &str, key: &ChosenKey) -> &mut KeyRecord {
         let place = (Arc::from(provider), key.source.clone());
         let record = self.keys.entry(place).or_default();
@@ -221,8 +222,8 @@ impl HealthState {
     }
 }
 
-/// Returns the pause after a failure. Failures during a pause belong to the one that began it, because
-/// many sessions notice the same.
+/// Returns the pause after a failure. Failures during a pause count as the one that began it,
+/// because many sessions notice the same failure.
 fn extend(known: Option<&Pause>, stated: Option<Duration>, reason: &str, now: Instant) -> Pause {
     let running = known.filter(|pause| pause.remaining(now).is_some());
     let (failures, not_before) = match (running, known) {

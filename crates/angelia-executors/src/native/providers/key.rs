@@ -20,18 +20,18 @@ use crate::{ExecutorHost, native::provider::quirks::KeyHeader};
 /// The number of digits of a key's hash that are shown, to tell keys apart.
 const FINGERPRINT_DIGITS: usize = 8;
 
-/// A place where a key may be.
+/// A source of a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeySource {
-    /// A variable of our own environment.
+    /// An environment variable of this process.
     Env(Arc<str>),
-    /// A file with nothing else in it.
+    /// A file that contains only the key.
     File(PathBuf),
     /// A program and its arguments; it prints the key, or JSON with the key and its expiry.
     Command(Vec<Arc<str>>),
-    /// A token of Microsoft Entra.
+    /// A Microsoft Entra token.
     Entra(EntraSettings),
-    /// A login by OAuth.
+    /// An OAuth login.
     OAuth(OAuthSettings),
 }
 
@@ -48,8 +48,8 @@ impl fmt::Display for KeySource {
 }
 
 impl KeySource {
-    /// Returns whether there is a key, without making one: `None` if only that would tell. `logins`: the
-    /// folder with the logins of this home.
+    /// Returns whether there is a key, without creating one; `None` if only creating one would
+    /// tell. `logins` is the folder with the logins of this home.
     pub fn is_set(&self, variables: &BTreeMap<OsString, OsString>, logins: &Path) -> Option<bool> {
         match self {
             Self::Env(name) => Some(read_variable(name, variables).is_ok()),
@@ -59,7 +59,7 @@ impl KeySource {
         }
     }
 
-    /// Whether the key is made when it is needed, and can be made again.
+    /// Returns whether the key is created on demand, and can be renewed.
     pub const fn is_made(&self) -> bool {
         match self {
             Self::Env(_) | Self::File(_) => false,
@@ -67,7 +67,7 @@ impl KeySource {
         }
     }
 
-    /// Returns who pays for requests with this key.
+    /// Returns the lane of requests with this key, which says who pays.
     pub const fn lane(&self) -> &'static str {
         match self {
             Self::Env(_) | Self::File(_) | Self::Command(_) => "api_key",
@@ -76,7 +76,7 @@ impl KeySource {
         }
     }
 
-    /// Reads the key, or says why there is none; the host masks it from now on.
+    /// Loads the key, or returns why there is none. The host masks it from then on.
     pub async fn load(&self, host: &ExecutorHost) -> Result<ProviderKey, String> {
         let key = match self {
             Self::Env(name) => read_variable(name, &host.environment),
@@ -89,8 +89,8 @@ impl KeySource {
         Ok(key)
     }
 
-    /// Has a key that was not accepted made again, once however many sessions ask. `None`: there is no
-    /// other.
+    /// Renews a key that was not accepted, only once no matter how many sessions ask. Returns
+    /// `None` if there is no other key.
     pub async fn renew(&self, refused: &ProviderKey, host: &ExecutorHost) -> Option<ProviderKey> {
         if !self.is_made() {
             return None;
@@ -100,16 +100,16 @@ impl KeySource {
     }
 }
 
-/// A key. `Debug` and `Display` show its fingerprint.
+/// A key. `Debug` and `Display` show only its fingerprint.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProviderKey {
     text: Arc<str>,
-    /// It was issued to its bearer, and is always presented as such.
+    /// The key is a bearer token, and is always sent as one.
     is_token: bool,
 }
 
 impl ProviderKey {
-    /// `None` if the text is empty or cannot stand in a header.
+    /// Returns `None` if the text is empty or not allowed in a header.
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         let fits = !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic());
@@ -121,13 +121,13 @@ impl ProviderKey {
         &self.text
     }
 
-    /// Returns the same key as a token that was issued to its bearer.
+    /// Marks the key as a bearer token.
     #[must_use]
     pub(super) fn into_token(self) -> Self {
         Self { is_token: true, ..self }
     }
 
-    /// Returns the header that carries it. `usual`: that of the provider's own keys.
+    /// Returns the header for this key. `usual` is the header of the provider's own keys.
     pub(in crate::native) const fn header(&self, usual: KeyHeader) -> KeyHeader {
         if self.is_token { KeyHeader::Bearer } else { usual }
     }
@@ -152,8 +152,8 @@ impl fmt::Display for ProviderKey {
     }
 }
 
-/// Returns the key of the first source that has one, for requests that ask no model. `None`: there are
-/// no sources, so requests carry no key.
+/// Returns the key of the first source that has one, for requests that run no model. Returns `None`
+/// if there are no sources, so that requests carry no key.
 pub async fn load_key(
     sources: &[KeySource],
     host: &ExecutorHost,
@@ -168,7 +168,7 @@ pub async fn load_key(
     if missing.is_empty() { Ok(None) } else { Err(missing_key(&missing)) }
 }
 
-/// The failure of a provider without a key. `reasons`: why none was found, place by place.
+/// Returns the failure of a provider without a key. `reasons` say why each source has none.
 pub(super) fn missing_key(reasons: &[String]) -> Failure {
     let message = format!("the provider's key is missing: {}", reasons.join("; "));
     Failure::new(FailureKind::Auth, message).with_hint(
@@ -185,7 +185,7 @@ fn read_variable(
     match value.map(|value| value.to_str().unwrap_or_default()) {
         None | Some("") => Err(format!("the variable `{name}` is not set")),
         Some(value) => ProviderKey::new(value)
-            .ok_or_else(|| format!("the variable `{name}` has characters that no key has")),
+            .ok_or_else(|| format!("the variable `{name}` has characters that a key cannot have")),
     }
 }
 
@@ -193,7 +193,7 @@ fn read_file(path: &Path) -> Result<ProviderKey, String> {
     let shown = path.display();
     match std::fs::read_to_string(path) {
         Ok(text) => ProviderKey::new(&text)
-            .ok_or_else(|| format!("the file {shown} has not one key in it, and nothing else")),
+            .ok_or_else(|| format!("the file {shown} must contain one key and nothing else")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(format!("there is no file {shown}"))
         }

@@ -1,4 +1,4 @@
-//! The choice among the keys of a provider.
+//! Chooses among the keys of a provider.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,15 +12,15 @@ use super::{
 };
 use crate::ExecutorHost;
 
-/// The way in which a turn chooses its key.
+/// How a turn chooses its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyRotation {
-    /// The first that can be used.
+    /// The first usable key.
     #[default]
     FillFirst,
-    /// Each in turn.
+    /// Each key in turn.
     RoundRobin,
-    /// The one that has sent the fewest requests.
+    /// The key that has sent the fewest requests.
     LeastUsed,
 }
 
@@ -34,10 +34,10 @@ pub struct ChosenKey {
 /// The key to send requests with, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyChoice {
-    /// The provider wants no key.
+    /// The provider needs no key.
     NotNeeded,
     Usable(ChosenKey),
-    /// No key can be used now; this one is the first to be.
+    /// No key can be used now; this one is the next that can.
     Paused {
         key: ChosenKey,
         left: Duration,
@@ -51,7 +51,7 @@ pub enum KeyChoice {
 }
 
 impl KeyChoice {
-    /// Returns the key, also if it should not be used now.
+    /// Returns the key, even if it should not be used now.
     pub fn into_key(self) -> Option<ChosenKey> {
         match self {
             Self::NotNeeded => None,
@@ -59,7 +59,7 @@ impl KeyChoice {
         }
     }
 
-    /// Returns why nothing can be sent now.
+    /// Returns why no key can be used now; `None` if there is no obstacle.
     pub fn obstacle(&self) -> Option<&Arc<str>> {
         match self {
             Self::NotNeeded | Self::Usable(_) => None,
@@ -68,8 +68,8 @@ impl KeyChoice {
     }
 }
 
-/// Chooses a key for a turn, and has the host mask it from now on. The error says that there is none,
-/// and where it was looked for.
+/// Chooses a key for a turn; the host masks it from then on. The error says why each source has
+/// none.
 pub(crate) async fn choose_key(
     provider: &Provider,
     model: &str,
@@ -90,7 +90,7 @@ pub(crate) async fn choose_key(
     first_usable(sources, provider, model, host).await
 }
 
-/// Chooses the key that follows `last`, which has failed. `None`: there is no other.
+/// Chooses the next key after `last`, which has failed; `None` if there is no other.
 pub(crate) async fn choose_next_key(
     provider: &Provider,
     model: &str,
@@ -139,7 +139,7 @@ async fn first_usable(
     otherwise.ok_or_else(|| missing_key(&missing))
 }
 
-/// Returns the choice that can be used first; the earlier one of two that are equally bad.
+/// Returns the choice that can be used sooner, or `one` if there is no difference.
 fn sooner(one: KeyChoice, other: KeyChoice) -> KeyChoice {
     let wait = |choice: &KeyChoice| match choice {
         KeyChoice::Paused { left, .. } => *left,

@@ -1,6 +1,6 @@
-//! Keys that are made when they are needed: by a command, by Entra, with a login. A key is made again five
-//! minutes before it expires or when it was refused, and once for all sessions, because some tokens can be
-//! fetched only once. It is kept in memory only.
+//! Keys that are created on demand: by a command, by Entra, or with a login. A key is renewed five
+//! minutes before it expires or when it was refused, and only once for all sessions, because some
+//! tokens can be fetched only once. Keys are kept only in memory.
 
 use std::{
     collections::BTreeMap,
@@ -18,22 +18,22 @@ use super::{
 };
 use crate::ExecutorHost;
 
-/// A key that expires sooner is fetched again, so that it lasts for the request.
+/// Keys are renewed this long before they expire, so that they stay valid during a request.
 const EXPIRY_MARGIN: SignedDuration = SignedDuration::from_mins(5);
 
-/// Names of the key in JSON, as the programs of vendors write it.
+/// The names of the key in the JSON that vendors' programs print.
 const KEY_FIELDS: [&str; 5] = ["access_token", "accessToken", "token", "api_key", "key"];
 
-/// Names of the time at which it expires.
+/// The names of the expiry time.
 const EXPIRY_FIELDS: [&str; 4] = ["expires_on", "expires_at", "expiresAt", "expiry"];
 
 type KeyCell = Arc<tokio::sync::Mutex<Option<MadeKey>>>;
 
-/// The keys that were made, by their sources.
+/// The created keys, by source.
 #[derive(Debug, Default)]
 pub(crate) struct MadeKeys(Mutex<BTreeMap<KeySource, KeyCell>>);
 
-/// A key that was made, and until when it is good.
+/// A created key, and how long it is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MadeKey {
     pub(super) key: ProviderKey,
@@ -47,8 +47,9 @@ struct KeyLifetime {
 }
 
 impl MadeKeys {
-    /// Returns the key of a source, which makes it now if there is none that is good. It is made to the end
-    /// even if nobody waits for it any more: a refresh token that was sent must not be lost.
+    /// Returns the key of a source, and creates it if there is no valid one. Creation runs to
+    /// completion even if nobody waits for it any more, because a refresh token that was sent must
+    /// not be lost.
     pub(super) async fn read(
         &self,
         source: &KeySource,
@@ -59,10 +60,10 @@ impl MadeKeys {
         host.tasks.spawn(async move {
             let _nobody_waits = send.send(read_cell(&cell, &source, &own_host).await);
         });
-        made.await.unwrap_or_else(|_| Err("the key was not made to the end".to_owned()))
+        made.await.unwrap_or_else(|_| Err("creating the key was interrupted".to_owned()))
     }
 
-    /// Forgets a key that was not accepted, unless another one was made meanwhile.
+    /// Forgets a key that was not accepted, unless it has been renewed in the meantime.
     pub(super) async fn forget(&self, source: &KeySource, refused: &ProviderKey) {
         let cell = self.cell(source);
         cell.lock().await.take_if(|known| known.key == *refused);
@@ -74,7 +75,7 @@ impl MadeKeys {
     }
 }
 
-/// Returns the key in a cell, or makes it. Other sessions wait meanwhile.
+/// Returns the key in a cell, or creates it while other sessions wait.
 async fn read_cell(
     cell: &tokio::sync::Mutex<Option<MadeKey>>,
     source: &KeySource,
@@ -93,35 +94,34 @@ async fn read_cell(
     };
     match (made, &*cell) {
         (Ok(made), _) => Ok(cell.insert(made).key.clone()),
-        // It was to be renewed early, so there is time to try again.
+        // Keys are renewed early, so there is time to try again.
         (Err(_), Some(known)) if known.is_good_at(now) => Ok(known.key.clone()),
         (Err(reason), _) => Err(reason),
     }
 }
 
 impl MadeKey {
-    /// `expires_at`: `None` if it is good until it is refused.
+    /// `expires_at` is `None` if the key is valid until it is refused.
     pub(super) fn new(key: ProviderKey, expires_at: Option<Timestamp>, now: Timestamp) -> Self {
         let lifetime = expires_at.map(|expires_at| {
-            // A key that lives shorter is renewed after half of its life.
+            // A short-lived key is renewed after half of its lifetime.
             let margin = EXPIRY_MARGIN.min(expires_at.duration_since(now) / 2);
             KeyLifetime { renew_at: expires_at.checked_sub(margin).unwrap_or(now), expires_at }
         });
         Self { key, lifetime }
     }
 
-    /// Marks the key as one that was issued to its bearer.
+    /// Marks the key as a bearer token.
     fn into_token(self) -> Self {
         Self { key: self.key.into_token(), ..self }
     }
 
-    /// Returns when it expires.
     #[cfg(test)]
     pub(super) fn expires_at(&self) -> Option<Timestamp> {
         self.lifetime.map(|lifetime| lifetime.expires_at)
     }
 
-    /// Whether there is no reason to make another one.
+    /// Returns whether the key does not have to be renewed yet.
     fn is_fresh_at(&self, now: Timestamp) -> bool {
         self.lifetime.is_none_or(|lifetime| now < lifetime.renew_at)
     }

@@ -1,18 +1,18 @@
-//! The providers of models: who they are, how they are reached and paid, and what their models can
-//! take. The bytes of their APIs are in [`provider`](super::provider).
+//! The providers of models: how they are reached and paid, and how much their models can read and
+//! write. The bytes of their APIs are in [`provider`](super::provider).
 //!
-//! - [`provider`]: one provider: address, keys, quirks, models; `address`: what an address may be.
-//! - [`built_in`]: the providers that need no configuration but a key.
-//! - [`catalog`]: all providers by name, the owner's first.
-//! - [`check`]: whether a provider can be used.
-//! - [`key`]: where a key comes from, and the key itself; `made_keys`: keys that are made when they are
-//!   needed: `printed_key` by a command, [`entra`] by Microsoft Entra, [`oauth`] with a login.
+//! - [`provider`]: a provider: address, keys, quirks, models; `address`: which addresses are valid.
+//! - [`built_in`]: the providers that need no configuration except a key.
+//! - [`catalog`]: all providers by name; the owner's replace the built-in ones.
+//! - [`check`]: checks whether a provider can be used.
+//! - [`key`]: where a key comes from, and the key itself; `made_keys`: keys that are created on
+//!   demand: `printed_key` by a command, [`entra`] by Microsoft Entra, [`oauth`] with a login.
 //! - `token_request`: requests to the servers that issue tokens.
-//! - [`key_pool`]: which of several keys is used; [`health`]: which of them, and which models, work.
-//! - `by_model`: what was learnt about models.
-//! - [`model_window`]: how much models take; `short_request`: how their servers are asked.
+//! - [`key_pool`]: chooses among several keys; [`health`]: which keys and models work.
+//! - `by_model`: what was learned about models.
+//! - [`model_window`]: how much models can read and write; `short_request`: asks their servers.
 //! - `prices`: what models cost.
-//! - [`served_models`]: what a server at home has.
+//! - [`served_models`]: the models of a local server.
 
 mod address;
 pub mod built_in;

@@ -1,5 +1,5 @@
-//! Decides how much a model can read and write: the owner's word counts first, then that of its server, then the
-//! common size of its family, then a careful guess.
+//! Decides how much a model can read and write. The owner's settings take precedence, then what the
+//! server says, then the usual size of the model's family, then a cautious guess.
 
 use super::{
     by_model::ByModel,
@@ -23,24 +23,24 @@ const FAMILIES: &[(&str, u64)] = &[
     ("deepseek-", 65_536),
 ];
 
-/// The size of a model's window, and who says so.
+/// The size of a model's window, and where it comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ModelWindow {
     /// Tokens of the prompt and the answer together.
     pub context: u64,
-    /// Tokens of one answer, if that is known.
+    /// Tokens of one answer, if known.
     pub output: Option<u64>,
     pub source: WindowSource,
 }
 
-/// The authority for the size of a window.
+/// Where the size of a window comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowSource {
     Configuration,
-    /// The server was asked, or has said so in an error.
+    /// The server was asked, or named it in an error.
     Server,
     Family,
-    /// Nobody: the turn should say so.
+    /// A guess, which the turn should report.
     Assumed,
 }
 
@@ -64,7 +64,7 @@ impl KnownWindows {
         self.0.get(provider, model)
     }
 
-    /// Keeps what a server has said; a later word counts more.
+    /// Remembers what a server has said; later statements take precedence.
     pub(super) fn learn(&self, provider: &Provider, model: &str, limits: ModelLimits) {
         self.0.change(provider, model, |known| *known = limits.or(*known));
     }
@@ -102,12 +102,13 @@ impl KnownWindows {
             return;
         }
         let asked = tokio::time::timeout(SHORT_TIMEOUT, ask_for_limits(provider, key, model)).await;
-        // A server that does not answer now is not asked again before every request.
+        // A server that does not answer is remembered too, so that it is not asked before every
+        // request.
         self.learn(provider, model, asked.unwrap_or_default());
     }
 }
 
-/// Asks a server what a model takes, in the ways in which servers tell it.
+/// Asks a server for the limits of a model, in the different ways that servers support.
 async fn ask_for_limits(
     provider: &Provider,
     key: Option<&ProviderKey>,
@@ -117,7 +118,7 @@ async fn ask_for_limits(
         Api::Messages => Question::Model(model),
         Api::Chat | Api::Responses => Question::Models,
     };
-    // Two servers that people run at home say it only at addresses of their own.
+    // Two kinds of local servers report it only at addresses of their own.
     let at_home = [Question::Show(model), Question::LoadedModels];
     let further = if provider.is_local() { &at_home[..] } else { &[] };
     for question in std::iter::once(&usual).chain(further) {
@@ -154,7 +155,7 @@ mod tests {
         let said = ModelLimits { context: Some(9_000), output: Some(1_000) };
         known.learn(&provider, "openai/gpt-5.5", said);
         assert_eq!(of(&known, &provider, "openai/gpt-5.5"), (9_000, WindowSource::Server));
-        // An overflow error tells only the window.
+        // An overflow error names only the window.
         let learnt = ModelLimits { context: Some(8_000), output: None };
         known.learn(&provider, "openai/gpt-5.5", learnt);
         let window = known.window_of(&provider, "openai/gpt-5.5");

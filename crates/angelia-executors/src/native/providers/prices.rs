@@ -1,7 +1,7 @@
-//! The list prices of vendors' own addresses, in US dollars per million tokens. The table is dated; a
-//! model that is not in it has no price, and a cost limit then refuses the turn instead of counting
-//! nothing. Models whose price depends on the length of the prompt have their price for short
-//! prompts, unless the difference is several times the price: these are left out.
+//! The list prices at vendors' own addresses, in US dollars per million tokens. The table is dated.
+//! A model that is not listed has no price, so a cost limit refuses the turn instead of counting
+//! nothing. If the price of a model depends on the length of the prompt, the table has the price
+//! for short prompts, unless the others are several times higher: such models are left out.
 
 use angelia_core::model::TokenPrice;
 
@@ -13,7 +13,7 @@ use crate::{
 /// The day on which the older of the tables was last compared with its vendor's list.
 pub(super) const AS_OF: &str = "2026-10-16";
 
-/// `cache_read`: its share of the price of input. A write to the cache costs a quarter more than
+/// `cache_read` is a fraction of the input price. Writing to the cache costs a quarter more than
 /// input.
 const fn price(input: f64, output: f64, cache_read: f64) -> TokenPrice {
     TokenPrice { input, output, cache_read: input * cache_read, cache_write: input * 1.25 }

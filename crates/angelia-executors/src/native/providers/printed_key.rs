@@ -12,7 +12,7 @@ use crate::{ExecutorHost, process::ShellCommands};
 /// A person may have to unlock a password manager.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Runs a command and reads what it prints.
+/// Runs a command and reads the key that it prints.
 pub(super) async fn run(words: &[Arc<str>], host: &ExecutorHost) -> Result<MadeKey, String> {
     let (program, arguments) = words.split_first().ok_or("a command has no words")?;
     let path = if program.contains('/') {

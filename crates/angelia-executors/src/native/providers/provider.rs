@@ -1,4 +1,4 @@
-//! One provider of models.
+//! A provider of models.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -23,34 +23,34 @@ const THIS_MACHINE: &str = "localhost";
 
 const FREE: TokenPrice = TokenPrice { input: 0.0, output: 0.0, cache_read: 0.0, cache_write: 0.0 };
 
-/// An address at which models can be asked.
+/// An address that serves models.
 #[derive(Clone, PartialEq)]
 pub struct Provider {
     pub name: Arc<str>,
     pub api: Api,
-    /// As the vendor's own library takes it, without a slash at its end.
+    /// In the form that the vendor's own library accepts, without a trailing slash.
     pub base_url: Arc<str>,
-    /// The sources of keys; none: requests carry no key.
+    /// The sources of keys; if empty, requests carry no key.
     pub keys: Vec<KeySource>,
     pub rotate: KeyRotation,
     /// Sent with every request. Their values may be secrets.
     pub headers: BTreeMap<Arc<str>, Arc<str>>,
-    /// The owner's corrections of the quirks that the host is known for.
+    /// The owner's overrides of the quirks that the host is known for.
     pub quirks: QuirkOverrides,
-    /// The owner's settings of models, by id.
+    /// The owner's settings for models, by id.
     pub models: BTreeMap<Arc<str>, ModelSettings>,
-    /// The last request of a turn that failed is written to a file.
+    /// Writes the last request of a failed turn to a file.
     pub dump_failed_requests: bool,
 }
 
-/// The owner's settings of a model.
+/// The owner's settings for a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelSettings {
     /// Tokens of the prompt and the answer together.
     pub context: Option<u64>,
     /// Tokens of one answer.
     pub output: Option<u64>,
-    /// `None` in this and the next two: unknown, so it is tried.
+    /// `None` here and in the next two fields means unknown, so it is tried.
     pub images: Option<bool>,
     pub tools: Option<bool>,
     pub reasoning: Option<bool>,
@@ -63,19 +63,20 @@ impl Provider {
         host_of(&self.base_url)
     }
 
-    /// Returns whether the address is this machine or in a private network.
+    /// Returns whether the address is on this machine or in a private network.
     pub fn is_local(&self) -> bool {
         is_local(self.host())
     }
 
-    /// Returns how the server deviates from its API when it is asked for this model.
+    /// Returns how the server deviates from its API for this model.
     pub fn quirks_of(&self, model: &str) -> Quirks {
-        // The servers of the own network are the same programs as those of this machine.
+        // Servers in the local network are the same programs as those on this machine.
         let host = if self.is_local() { THIS_MACHINE } else { self.host() };
         Quirks::for_endpoint(self.api, host, model).with(&self.quirks)
     }
 
-    /// Returns who pays for its turns, as a rule: its keys may differ.
+    /// Returns the lane of its turns, which says who pays. This is that of the first key; other
+    /// keys may differ.
     pub fn lane(&self) -> &'static str {
         match self.keys.first() {
             Some(source) => source.lane(),
@@ -84,13 +85,14 @@ impl Provider {
         }
     }
 
-    /// Returns what the owner says about a model.
+    /// Returns the owner's settings for a model.
     pub fn model(&self, id: &str) -> ModelSettings {
         self.models.get(id).copied().unwrap_or_default()
     }
 
     /// Returns the price of a model: from `providers`, then from the owner's `prices` (by
-    /// `PROVIDER/MODEL`, then by the model's id), then from the vendor's list. `None`: unknown.
+    /// `PROVIDER/MODEL`, then by the model's id), then zero for a local server without a key, then
+    /// from the vendor's list. `None` if it is unknown.
     pub fn price_of(
         &self,
         model: &str,
@@ -105,7 +107,7 @@ impl Provider {
         self.model(model).price.or_else(of_owner).or_else(free).or_else(listed)
     }
 
-    /// Fails if a cost limit cannot be kept because the model has no price.
+    /// Fails if a cost limit cannot be enforced because the model has no price.
     pub fn ensure_priced(
         &self,
         model: &str,
@@ -122,7 +124,7 @@ impl Provider {
         Err(list_prices::unknown_price(&id, &setting, prices::AS_OF))
     }
 
-    /// A server of one's own that wants no key.
+    /// Returns whether this is a local server that needs no key.
     fn is_free(&self) -> bool {
         self.keys.is_empty() && self.is_local()
     }

@@ -1,4 +1,4 @@
-//! The models that a server at home has, for somebody who has not configured it yet.
+//! Lists the models of a local server, for somebody who has not configured it yet.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use super::{
 };
 use crate::native::provider::window::ModelLimits;
 
-/// A server may have hundreds of models; so many are asked about one by one.
+/// A server may have hundreds of models; only this many are asked about one by one.
 const MAX_DETAILS: usize = 32;
 
-/// A model that a server has, and what it says about it.
+/// A model of a server, and what the server says about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedModel {
     pub id: Arc<str>,
     /// Tokens of the prompt and the answer together.
     pub context: Option<u64>,
-    /// Whether it calls tools.
+    /// Whether the model can call tools.
     pub tools: Option<bool>,
 }
 
-/// Asks a server which models it has, without asking one of them. The error says why there is no list.
+/// Asks a server for its models, without running one. The error says why there is no list.
 pub async fn list_models(provider: &Provider) -> Result<Vec<ServedModel>, String> {
     let answer = ask(provider, None, &Question::Models).await?;
     let mut models = read_list(&answer)?;
@@ -39,7 +39,7 @@ pub async fn list_models(provider: &Provider) -> Result<Vec<ServedModel>, String
 }
 
 fn read_list(answer: &ShortAnswer) -> Result<Vec<ServedModel>, String> {
-    let unknown = || format!("what answers there (status {}) has no list of models", answer.status);
+    let unknown = || format!("the server there (status {}) has no list of models", answer.status);
     let body: Value = serde_json::from_str(&answer.body).map_err(|_| unknown())?;
     let list = body["data"].as_array().filter(|_| answer.is_success()).ok_or_else(unknown)?;
     let ids = list.iter().filter_map(|entry| entry["id"].as_str());
@@ -51,7 +51,7 @@ fn read_list(answer: &ShortAnswer) -> Result<Vec<ServedModel>, String> {
     Ok(served.collect())
 }
 
-/// Reads from the description of one model whether it calls tools.
+/// Reads from the description of a model whether it can call tools.
 fn read_tools(body: &str) -> Option<bool> {
     let body: Value = serde_json::from_str(body).ok()?;
     let able = body["capabilities"].as_array()?;

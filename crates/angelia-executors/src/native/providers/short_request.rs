@@ -1,4 +1,5 @@
-//! One short request to a provider that asks no model: which models there are and what they take.
+//! Short requests to a provider that run no model: which models there are, and what their limits
+//! are.
 
 use std::time::Duration;
 
@@ -16,12 +17,12 @@ pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Lists of hundreds of models are long, but not longer than this.
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 
-/// A question to a provider's server that asks no model.
+/// A question to a provider's server that runs no model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Question<'a> {
     /// All models.
     Models,
-    /// One model, where the API has an address for each.
+    /// One model, for APIs that have an address for each.
     Model(&'a str),
     /// One model of an Ollama server.
     Show(&'a str),
@@ -45,7 +46,7 @@ impl Question<'_> {
     /// Returns the address, and the body if it is a POST.
     fn request(&self, provider: &Provider) -> (String, Option<String>) {
         let base = &*provider.base_url;
-        // These servers have addresses of their own beside the compatible ones.
+        // These servers have addresses of their own in addition to the compatible ones.
         let root = base.strip_suffix("/v1").unwrap_or(base);
         match (self, provider.api) {
             (Self::Models, Api::Messages) => (format!("{root}/v1/models"), None),
@@ -82,7 +83,7 @@ pub(super) async fn ask(
     send(request, SHORT_TIMEOUT).await
 }
 
-/// Sends a request and reads the answer. `timeout`: that of the request's client, for the error.
+/// Sends a request and reads the answer. `timeout` is that of the request's client, for the error.
 pub(super) async fn send(
     request: RequestBuilder,
     timeout: Duration,
@@ -105,7 +106,7 @@ fn client(provider: &Provider) -> Result<Client, String> {
     client.build().map_err(|error| describe(&error, SHORT_TIMEOUT))
 }
 
-/// Says why there is no answer, without the address, which stands beside it.
+/// Describes why there is no answer, without the address, which callers name themselves.
 fn describe(error: &reqwest::Error, timeout: Duration) -> String {
     if error.is_timeout() && !error.is_connect() {
         return format!("no answer within {} s", timeout.as_secs());

@@ -1,4 +1,4 @@
-//! Requests to the servers that issue tokens: a form is posted, or a page is fetched, and JSON comes back.
+//! Requests to the servers that issue tokens: they post a form or fetch a page, and get JSON back.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl TokenReply {
         self.body["error"].as_str()
     }
 
-    /// Says what is wrong in the server's words. They contain no token.
+    /// Describes the error in the server's own words, which contain no token.
     pub(super) fn complaint(&self) -> String {
         let words = ["error_description", "error", "message"];
         let words = words.iter().find_map(|name| self.body[name].as_str());
@@ -69,7 +69,7 @@ pub(super) async fn ask(request: RequestBuilder) -> Result<TokenReply, String> {
     Ok(TokenReply::of(&send(request, TOKEN_TIMEOUT).await?))
 }
 
-/// Begins a client for an address to which secrets may be sent.
+/// Creates a client for an address to which secrets may be sent.
 fn client(url: &str) -> Result<reqwest::Client, String> {
     check_address(url).map_err(|error| format!("the address {url} {error}"))?;
     let client = client_builder(is_local_address(url)).timeout(TOKEN_TIMEOUT);
@@ -81,7 +81,7 @@ pub(super) fn with_query(url: &str, parameters: &[(&str, &str)]) -> Option<Url> 
     Url::parse_with_params(url, parameters).ok()
 }
 
-/// Encodes a form as the query of an address is encoded.
+/// Encodes a form in the same way as the query of an address.
 fn encode_form(form: &[(&str, &str)]) -> String {
     let url = with_query("http://form.invalid", form);
     url.as_ref().and_then(Url::query).unwrap_or_default().to_owned()

@@ -1,6 +1,7 @@
-//! The files that commands may read and write. Landlock rules only add up: a file that is not granted cannot be
-//! opened, and nothing below a granted folder can be taken back. So secrets are protected by granting
-//! no folder that contains them; where one must be granted, a person is asked about every command.
+//! The files that commands may read and write. Landlock rules can only grant access: a file that is
+//! not granted cannot be opened, but nothing below a granted folder can be excluded. So secrets are
+//! protected by granting no folder that contains them. If such a folder must be granted, a person
+//! is asked about every command.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,7 +13,7 @@ use angelia_core::model::{NativeSettings, SandboxMode};
 use super::toolchains::TOOLCHAINS;
 use crate::process::confinement::{Confinement, LandlockSupport};
 
-/// The keys of a profile that are about the sandbox.
+/// The sandbox settings of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxSettings {
     pub mode: SandboxMode,
@@ -35,7 +36,7 @@ impl From<&NativeSettings> for SandboxSettings {
     }
 }
 
-/// The folders that the policy knows, as real paths.
+/// The folders that the policy deals with, as real paths.
 #[derive(Clone, Copy, Debug)]
 pub struct SandboxPlaces<'a> {
     /// The session's directory.
@@ -45,18 +46,19 @@ pub struct SandboxPlaces<'a> {
     pub angelia_home: &'a Path,
     /// The system's folders for temporary files.
     pub temporary: &'a [PathBuf],
-    /// The session's own folder for temporary files, for a system whose folder cannot be granted.
+    /// The session's own folder for temporary files, used if the system's folders cannot be
+    /// granted.
     pub own_temporary: &'a Path,
-    /// The files in `$ANGELIA_HOME` that a session may read: its inbox and output, the skills, its memory.
+    /// The folders in `$ANGELIA_HOME` that commands may read: the session's inbox and output.
     pub own_files: &'a [PathBuf],
-    /// The files for the session's chat, which it may write.
+    /// The folder with files for the session's chat, which commands may write.
     pub chat_files: &'a Path,
 }
 
 /// The limits of a session's commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sandbox {
-    /// `None`: without limits.
+    /// `None` if there are no limits.
     pub confinement: Option<Confinement>,
     /// Why a person must be asked about every command, at every level of permission.
     pub must_ask: Option<Arc<str>>,
@@ -143,7 +145,7 @@ fn confined(settings: &SandboxSettings, places: &SandboxPlaces<'_>, tcp: bool) -
     Sandbox { confinement: Some(confinement), must_ask, temporary: own }
 }
 
-/// Says which folder that commands may use contains what they must not read.
+/// Returns which granted folder contains files that commands must not read, if there is one.
 fn exposed_place(settings: &SandboxSettings, places: &SandboxPlaces<'_>) -> Option<String> {
     let cwd = ("the working directory", places.cwd);
     let read = settings.read.iter().map(|path| ("`sandbox_read`", &**path));

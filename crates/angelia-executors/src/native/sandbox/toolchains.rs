@@ -1,9 +1,9 @@
-//! Parts of a home folder that hold programs and their libraries, and no secrets. Commands may read
-//! them; the owner adds others with `sandbox_read`.
+//! Parts of a home folder that contain programs and their libraries, but no secrets. Commands may
+//! read them; the owner can add others with `sandbox_read`.
 
 /// Relative to the home folder.
 pub(super) const TOOLCHAINS: &[&str] = &[
-    // Versions of languages.
+    // Language toolchains.
     ".rustup",
     ".cargo/bin",
     ".cargo/registry",
@@ -45,7 +45,7 @@ pub(super) const TOOLCHAINS: &[&str] = &[
     ".nix-profile",
     ".m2/repository",
     ".gem",
-    // The settings of git that are no credentials.
+    // Git settings that contain no credentials.
     ".gitconfig",
     ".config/git/config",
     ".config/git/ignore",

@@ -1,6 +1,7 @@
-//! Finds the skills of a session. If two have the same name, the first one counts, in this order: the
-//! owner's for Angelia, the owner's for all agents, and those of the project, the nearest folder first. So a
-//! project cannot replace what the owner has written. Only a project that is trusted has any.
+//! Finds the skills of a session. If two have the same name, the first one counts, in this order:
+//! the owner's skills for Angelia, the owner's skills for all agents, and the project's skills,
+//! nearest folder first. So a project cannot replace the owner's skills. A project that is not
+//! trusted has none.
 
 use std::{
     fs,
@@ -19,14 +20,14 @@ const SKILL_FILE: &str = "SKILL.md";
 /// The owner's skills for all agents, below the home.
 const COMMON_FOLDER: &str = ".agents/skills";
 
-/// The folders of a project.
+/// The folders with a project's skills.
 const PROJECT_FOLDERS: [&str; 2] = [COMMON_FOLDER, ".claude/skills"];
 
 const MAX_SKILLS: usize = 200;
 const MAX_NAME_CHARS: usize = 64;
 const MAX_DESCRIPTION_CHARS: usize = 1024;
 
-/// The head of a skill is in its first bytes.
+/// Only this much of a skill is read to find its head.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// A skill, of which only the head was read.
@@ -47,7 +48,7 @@ pub struct SkillPlaces<'a> {
     pub project: Option<&'a Path>,
 }
 
-/// Returns the skills of a session, in the order in which they count.
+/// Returns the skills of a session, in order of precedence.
 pub fn find_skills(places: &SkillPlaces<'_>) -> Vec<Skill> {
     let mut found = Vec::new();
     add_folder(&places.angelia_home.join("skills"), None, &mut found);
@@ -64,8 +65,8 @@ pub fn find_skills(places: &SkillPlaces<'_>) -> Vec<Skill> {
     found
 }
 
-/// Adds the skills in a folder. `within`: their real paths must be below this one, because a link in a
-/// project may lead anywhere.
+/// Adds the skills in a folder. `within`: the folder that must contain their real paths, because a
+/// symlink in a project may lead anywhere.
 fn add_folder(folder: &Path, within: Option<&Path>, found: &mut Vec<Skill>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();

@@ -1,8 +1,8 @@
-//! The head of a `SKILL.md`: lines of `key: value` between two lines of `---`. Many programs write such
-//! heads, and not all as YAML demands, so it is read leniently: what cannot be read is left out, and the
-//! skill can be used all the same.
+//! The head of a `SKILL.md`: lines of `key: value` between two lines of `---`. Many programs write
+//! such heads, and not all of them are valid YAML, so they are read leniently: what cannot be read
+//! is left out, and the skill can still be used.
 
-/// A `SKILL.md`, taken apart.
+/// The parts of a `SKILL.md`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SkillText<'a> {
     pub name: Option<String>,
@@ -11,7 +11,7 @@ pub struct SkillText<'a> {
     pub body: &'a str,
 }
 
-/// Takes the text of a `SKILL.md` apart.
+/// Splits the text of a `SKILL.md` into its parts.
 pub fn read_skill(text: &str) -> SkillText<'_> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some((head, body)) = split_head(text) else {
@@ -32,7 +32,7 @@ pub fn read_skill(text: &str) -> SkillText<'_> {
     found
 }
 
-/// Returns the lines of the head, and what follows it.
+/// Returns the lines of the head, and the text after it.
 fn split_head(text: &str) -> Option<(&str, &str)> {
     let mut lines = text.split_inclusive('\n');
     let first = lines.next()?;
@@ -49,7 +49,7 @@ fn split_head(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Returns the keys at the start of a line with their values, which indented lines continue.
+/// Returns the keys at the start of lines with their values, which indented lines continue.
 fn entries(head: &str) -> Vec<(&str, String)> {
     let mut entries: Vec<(&str, String)> = Vec::new();
     let mut is_plain = true;
@@ -63,7 +63,7 @@ fn entries(head: &str) -> Vec<(&str, String)> {
             }
             (_, Some((key, value))) => {
                 let value = value.trim();
-                // `|` and `>` begin a text of several lines, with signs for its ends.
+                // `|` and `>` begin a block of several lines, and may be followed by an indicator.
                 let is_block = value.starts_with(['|', '>']);
                 is_plain = !is_block && !value.starts_with(['"', '\'']);
                 let value = match value {
@@ -89,7 +89,7 @@ fn without_comment(value: &str) -> &str {
     value.find(" #").map_or(value, |start| &value[..start])
 }
 
-/// Removes the quotes around a value. A value that has only one of them is as good without.
+/// Removes the quotes around a value, even if the closing one is missing.
 fn unquoted(value: &str) -> String {
     if let Some(rest) = value.strip_prefix('\'') {
         return rest.strip_suffix('\'').unwrap_or(rest).replace("''", "'");

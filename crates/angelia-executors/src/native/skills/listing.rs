@@ -1,5 +1,5 @@
-//! The list of skills in the prompt. It has at most 2 % of the model's window, so with many skills the
-//! descriptions are cut first, then left out, and at last names are.
+//! The list of skills in the prompt. It takes up at most 2 % of the model's window. With many
+//! skills, descriptions are first shortened, then left out, and finally names are left out too.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::truncation::truncate_chars;
 const TITLE: &str =
     "\nSkills: instructions for particular tasks. Load one with `skill` before such a task.\n";
 
-/// The longest descriptions that are tried, from whole to none.
+/// The maximum lengths of descriptions to try, from complete to none.
 const DESCRIPTION_CHARS: [usize; 5] = [1024, 300, 120, 50, 0];
 
-/// The share of the window, and how many bytes a token has at least.
+/// The list's share of the window, and the minimum number of bytes per token.
 const PERCENT_OF_WINDOW: u64 = 2;
 const BYTES_PER_TOKEN: u64 = 3;
 

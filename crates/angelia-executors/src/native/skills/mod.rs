@@ -1,6 +1,6 @@
-//! Skills: folders with a `SKILL.md` that says how to do one kind of task. The prompt has their names and
-//! descriptions; the model reads a text with the tool `skill` when it needs it
-//! (`docs/design/0037-memory-and-skills.md`).
+//! Skills: folders with a `SKILL.md` that says how to do one kind of task. The prompt lists their
+//! names and descriptions; the model loads the text of a skill with the `skill` tool when it needs
+//! it (`docs/design/0037-memory-and-skills.md`).
 //!
 //! - [`front_matter`]: the head of a `SKILL.md`. Pure.
 //! - [`catalog`]: finds the skills of a session.

@@ -1,5 +1,5 @@
-//! `apply_patch`: changes several files at once, all or none. It is offered in place of `edit` and
-//! `write` to the models that were trained with it.
+//! `apply_patch`: changes several files at once, all or none. It replaces `edit` and `write` for
+//! models that were trained with it.
 //!
 //! A patch quotes the lines that it changes, so a file need not have been read before.
 
@@ -50,7 +50,7 @@ struct PatchCall {
     plan: CallPlan,
 }
 
-/// A part of the patch, with real paths.
+/// The patch of one file, with real paths.
 #[derive(Debug)]
 struct PatchedFile {
     patch: FilePatch,
@@ -58,13 +58,13 @@ struct PatchedFile {
     moved_to: Option<PathBuf>,
 }
 
-/// The change of one file.
+/// The change to one file.
 #[derive(Debug)]
 struct FileOutcome {
     path: PathBuf,
-    /// `None`: the file does not exist before.
+    /// `None` if the file does not exist before.
     old: Option<Vec<u8>>,
-    /// `None`: the file does not exist afterwards.
+    /// `None` if the file does not exist afterwards.
     new: Option<Vec<u8>>,
 }
 
@@ -149,7 +149,7 @@ impl PreparedCall for PatchCall {
 }
 
 impl PatchCall {
-    /// Works out the new content of all files; changes nothing.
+    /// Computes the new content of all files, without changing them.
     fn outcomes(&self) -> Result<Vec<FileOutcome>, CallError> {
         let mut outcomes = Vec::new();
         for file in &self.files {

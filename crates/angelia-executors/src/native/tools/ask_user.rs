@@ -1,4 +1,4 @@
-//! `ask_user`: a question to the person. The loop sends it as an approval of the kind question.
+//! `ask_user`: asks the person a question. The loop sends it as an approval of the question kind.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub fn parse_question(arguments: &RawValue) -> Result<Question, CallError> {
     Ok(Question { text: wanted.question, header: "".into(), options, multiple: false })
 }
 
-/// Writes the answers for the model.
+/// Formats the answers for the model.
 pub fn answer_text(answers: &[QuestionAnswer]) -> String {
     match answers {
         [] => "the person gave no answer; decide yourself, and say what you assumed".to_owned(),

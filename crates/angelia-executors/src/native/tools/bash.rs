@@ -1,4 +1,4 @@
-//! `bash`: runs a command to its end, or as a job in the background.
+//! `bash`: runs a command to completion, or as a job in the background.
 
 use std::{
     fmt::Write as _,
@@ -29,11 +29,11 @@ use crate::{
 const DEFAULT_TIMEOUT: u64 = 120;
 const MAX_TIMEOUT: u64 = 600;
 
-/// Those of a command in the background.
+/// The same for a command in the background.
 const DEFAULT_JOB_TIMEOUT: u64 = 7200;
 const MAX_JOB_TIMEOUT: u64 = 24 * 3600;
 
-/// The time for a command that has reached its limit to exit by itself.
+/// The time that a command has to exit on its own after it has reached its limit.
 const GRACE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl PreparedCall for BashCall {
             let done = if self.background {
                 self.jobs.start(&self.shell, &self.command, self.timeout).await
             } else {
-                // If this future is dropped, the command is ended all the same.
+                // Even if this future is dropped, the command is ended.
                 let cancel = io.cancel.child_token();
                 let _guard = cancel.clone().drop_guard();
                 let jobs = Arc::clone(&self.jobs);
@@ -140,7 +140,7 @@ pub(super) enum CommandStop {
 }
 
 impl CommandStop {
-    /// Returns the times within which the command is stopped.
+    /// Returns the timeouts for stopping the command.
     pub(super) fn timeouts(this: Option<Self>) -> StopTimeouts {
         match this {
             Some(Self::Cancelled) => AT_ONCE,
@@ -168,7 +168,8 @@ impl BashCall {
         let reason = drain_until(&mut running.child, stop, |bytes| capture.push(bytes)).await;
         let timeouts = CommandStop::timeouts(reason);
         let ended = terminate(running.child, &timeouts, |bytes| capture.push(bytes)).await;
-        // A command's own stderr is in its output; this is of the helper that could not start it.
+        // A command's own stderr is part of its output; this is from the helper that could not
+        // start it.
         capture.push(helper_words.tail(|text| text.into()).as_bytes());
         let mut text = capture.finish().text;
         let _infallible = writeln!(
@@ -182,7 +183,7 @@ impl BashCall {
     }
 }
 
-/// Says how a command ended, and what was left of it.
+/// Describes how a command ended, and what it left running.
 pub(super) fn describe_end(
     reason: Option<CommandStop>,
     ended: &Termination,

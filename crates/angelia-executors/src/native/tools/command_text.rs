@@ -1,26 +1,26 @@
-//! The output of a command as the model sees it: without terminal codes and progress, and cut in the
-//! middle if it is long. Pure.
+//! Prepares the output of a command for the model: without terminal codes and progress, and without
+//! the middle if it is long. Pure.
 
 use std::{borrow::Cow, fmt::Write as _};
 
 use super::excerpt::{MAX_BYTES, MAX_LINES, cut_line};
 
-/// The part of a long output that is taken from its start; the rest is from its end, where commands
-/// say what went wrong.
+/// The share of a long output that is taken from its start. The rest is taken from its end, where
+/// commands say what went wrong.
 const HEAD_PERCENT: usize = 40;
 
 /// A text that may have been cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CutText {
     pub(super) head: String,
-    /// `None`: no line is left out.
+    /// `None` if no line is left out.
     pub(super) tail: Option<String>,
     /// Neither a line nor the end of a long line is left out.
     pub(super) is_whole: bool,
 }
 
 impl CutText {
-    /// Cuts a text in the middle if it exceeds the limits of a result.
+    /// Cuts out the middle of a text that exceeds the limits of a result.
     pub(super) fn new(text: &str) -> Self {
         let lines: Vec<_> = text.lines().map(cut_line).collect();
         let size = |line: &str| line.len() + 1;
@@ -47,7 +47,7 @@ impl CutText {
         Self { head, tail: Some(tail), is_whole: false }
     }
 
-    /// Both parts, with a remark where something is left out.
+    /// Joins both parts, with a remark where something is left out.
     pub(super) fn with_remark(self, remark: &str) -> String {
         match self.tail {
             None if self.is_whole => self.head,
@@ -65,7 +65,7 @@ fn joined(lines: &[impl AsRef<str>]) -> String {
     text
 }
 
-/// Removes the codes for terminals, what a carriage return overwrites, and control characters.
+/// Removes terminal codes, text that a carriage return overwrites, and control characters.
 pub(super) fn clean(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut plain = String::with_capacity(text.len());
@@ -75,7 +75,7 @@ pub(super) fn clean(bytes: &[u8]) -> String {
             '\u{1b}' => skip_escape(&mut rest),
             '\r' if rest.peek() == Some(&'\n') => {}
             '\r' => {
-                // The line begins again, unless the text ends here.
+                // The line starts over, unless the text ends here.
                 if rest.peek().is_some() {
                     plain.truncate(plain.rfind('\n').map_or(0, |at| at + 1));
                 }
@@ -98,7 +98,7 @@ fn skip_escape(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.next() {
         // Parameters, then one final character.
         Some('[') => while rest.next().is_some_and(|c| !('@'..='~').contains(&c)) {},
-        // A string that a bell or `ESC \` ends; never longer than its line.
+        // A string that ends with a bell or `ESC \`, or at the latest with its line.
         Some(']' | 'P' | '_' | '^' | 'X') => {
             while let Some(c) = rest.next_if(|c| *c != '\n') {
                 if c == '\u{7}' || (c == '\u{1b}' && rest.next_if_eq(&'\\').is_some()) {

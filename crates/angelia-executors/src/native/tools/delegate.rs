@@ -24,7 +24,7 @@ pub const NAME: &str = "delegate";
 
 const SCHEMA: &str = r#"{"type":"object","properties":{"task":{"type":"string"},"profile":{"type":"string"},"session":{"type":"string"}},"required":["task"]}"#;
 
-/// The cost of work that a session has handed on, until the loop asks for it.
+/// The cost of a session's delegated work, until the loop collects it.
 #[derive(Clone, Debug, Default)]
 pub struct DelegatedCost(Arc<Mutex<f64>>);
 
@@ -51,7 +51,7 @@ struct DelegateDesk {
 }
 
 impl DelegateTool {
-    /// Returns `None` if the session may hand work to nobody.
+    /// Returns `None` if the session may not delegate to any profile.
     pub fn new(
         slot: &DelegationSlot,
         session: SessionId,
@@ -108,7 +108,7 @@ impl Tool for DelegateTool {
         SCHEMA
     }
 
-    /// With the profiles of the session.
+    /// Describes the tool with the profiles that the session may delegate to.
     fn definition(&self) -> CallerTool {
         let profiles = self.profiles.iter().map(|one| format!("`{}` ({})", one.name, one.about));
         let profiles = profiles.collect::<Vec<_>>().join(", ");
@@ -172,7 +172,7 @@ impl PreparedCall for DelegateCall {
     }
 }
 
-/// Returns the answer, with the id that the model needs to go on with the session.
+/// Returns the answer, with the id that the model needs to continue the session.
 fn answer_output(answer: &DelegateResult) -> CallOutput {
     let note = format!("[session {}: {}]", answer.session, answer.status);
     match &answer.failure {

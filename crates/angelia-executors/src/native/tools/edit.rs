@@ -78,7 +78,7 @@ impl PreparedCall for EditCall {
 
     fn review(&self) -> Result<Vec<FileEdit>, CallError> {
         let (done, form) = self.replace()?;
-        // The same bytes as in the file but for the change, so that the diff shows nothing else.
+        // Encoded like the file, so that the diff shows nothing but the change.
         let text = String::from_utf8_lossy(&form.encode(&done.text)).into_owned();
         Ok(vec![FileEdit { path: self.path.clone(), change: FileChange::Write(text.into()) }])
     }
@@ -130,7 +130,7 @@ impl EditCall {
     }
 }
 
-/// Returns the text of a file that is to be changed.
+/// Decodes a file that is to be changed.
 pub(super) fn decode(
     bytes: Vec<u8>,
     shown: &impl std::fmt::Display,

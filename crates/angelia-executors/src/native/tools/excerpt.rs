@@ -2,30 +2,30 @@
 
 use std::{borrow::Cow, fmt::Write as _, ops::Range};
 
-/// The limits of every result of a tool.
+/// The limits of every tool result.
 pub(super) const MAX_LINES: usize = 2000;
 pub(super) const MAX_BYTES: usize = 48 * 1024;
 
 /// Longer lines are cut.
 pub(super) const MAX_LINE_CHARS: usize = 2000;
 
-/// The lines shown around a change.
+/// The number of lines shown around a change.
 const CONTEXT_LINES: usize = 3;
 
-/// The most lines of a change that are shown.
+/// The maximum number of lines shown for a change.
 const MAX_CHANGE_LINES: usize = 60;
 
 /// A part of a text with line numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NumberedLines {
     pub(super) text: String,
-    /// The lines that are shown, from 1; the end is not included.
+    /// The shown lines, counted from 1; the end is not included.
     pub(super) lines: Range<usize>,
-    /// All lines of the text.
+    /// The number of lines in the whole text.
     pub(super) total: usize,
 }
 
-/// Numbers the lines from `first` on, which counts from 1, as many as fit.
+/// Numbers as many lines as fit, starting with line `first`, which counts from 1.
 pub(super) fn number_lines(text: &str, first: usize, limit: usize) -> NumberedLines {
     let total = text.lines().count();
     let mut shown = String::new();
@@ -41,7 +41,7 @@ pub(super) fn number_lines(text: &str, first: usize, limit: usize) -> NumberedLi
     NumberedLines { text: shown, lines: first..next, total }
 }
 
-/// Returns the changed lines of a text with some around them.
+/// Returns the changed lines of a text, with some context.
 pub(super) fn show_change(text: &str, lines: &Range<usize>) -> String {
     let first = lines.start.saturating_sub(CONTEXT_LINES).max(1);
     let end = lines.end.saturating_add(CONTEXT_LINES);
@@ -53,9 +53,9 @@ pub(super) fn show_change(text: &str, lines: &Range<usize>) -> String {
     shown.text
 }
 
-/// Cuts a line that is too long, and says so.
+/// Cuts a line that is too long, and appends its full length.
 pub(super) fn cut_line(line: &str) -> Cow<'_, str> {
-    // A line has at most as many characters as bytes, which are counted already.
+    // A line has at most as many characters as bytes, and its number of bytes is already known.
     if line.len() <= MAX_LINE_CHARS {
         return Cow::Borrowed(line);
     }

@@ -1,5 +1,5 @@
-//! Walks a folder as ripgrep does: what `.gitignore` names is left out, and so are repositories'
-//! own files and what only a person may show.
+//! Walks a folder like ripgrep. Leaves out what `.gitignore` excludes, the internal files of
+//! repositories, and private files, which only a person may show.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::workspace::is_of_kernel;
 
-/// A search that takes longer ends with what it has found.
+/// A search that takes longer stops with what it has found.
 pub(super) const MAX_DURATION: Duration = Duration::from_secs(30);
 
 const REPOSITORY_FOLDERS: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
 
-/// The end of a walk.
+/// How a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WalkEnd {
     Complete,
@@ -35,7 +35,7 @@ pub(super) fn walk_folder(
     mut visit: impl FnMut(&DirEntry) -> bool,
 ) -> WalkEnd {
     let began = Instant::now();
-    // A person has allowed the root itself; then this is about what is below it.
+    // A private root was allowed by a person, and so was everything below it.
     let guard = (!private.contains(root)).then(|| private.clone());
     let walk = WalkBuilder::new(root)
         .hidden(false)
@@ -50,7 +50,7 @@ pub(super) fn walk_folder(
             !is_left_out && !guard.as_ref().is_some_and(|guard| guard.contains(entry.path()))
         })
         .build();
-    // Entries that cannot be read are left out, as by ripgrep.
+    // Entries that cannot be read are skipped, as in ripgrep.
     for entry in walk.flatten() {
         if cancel.is_cancelled() {
             return WalkEnd::Cancelled;
@@ -65,12 +65,12 @@ pub(super) fn walk_folder(
     WalkEnd::Complete
 }
 
-/// Whether an entry is a regular file.
+/// Returns whether an entry is a regular file.
 pub(super) fn is_file(entry: &DirEntry) -> bool {
     entry.file_type().is_some_and(|kind| kind.is_file())
 }
 
-/// The path of an entry below the root of its walk; the name of a root that is a file.
+/// Returns the path of an entry below the root of its walk, or the name of a root that is a file.
 pub(super) fn path_below(root: &Path, entry: &DirEntry) -> PathBuf {
     match entry.path().strip_prefix(root) {
         Ok(below) if !below.as_os_str().is_empty() => below.to_owned(),

@@ -17,7 +17,7 @@ use super::{
     workspace::Workspace,
 };
 
-/// The most paths in a result.
+/// The maximum number of paths in a result.
 const MAX_PATHS: usize = 200;
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Tool for GlobTool {
     }
 }
 
-/// `*` does not match `/`, and `**` does.
+/// Compiles a pattern in which `*` does not match `/`, but `**` does.
 pub(super) fn compile_glob(pattern: &str) -> Result<GlobMatcher, CallError> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     let glob = glob.map_err(|error| CallError::new(format!("not a pattern: {error}")))?;

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::truncation::truncate_chars;
 
-/// The matching lines, files or counts in a result: the default and the maximum.
+/// The number of matching lines, files or counts in a result: the default and the maximum.
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 
@@ -155,7 +155,7 @@ impl GrepCall {
                 return true;
             }
             let mut found = FileMatches::new(self.mode, left, cancel);
-            // A file that cannot be read is left out, as by ripgrep.
+            // A file that cannot be read is skipped, as in ripgrep.
             let _unreadable = searcher.search_path(&self.matcher, entry.path(), &mut found);
             if found.count == 0 {
                 return true;
@@ -180,7 +180,7 @@ impl GrepCall {
 /// The matches in one file.
 struct FileMatches<'a> {
     mode: GrepMode,
-    /// At most so many lines are shown.
+    /// The maximum number of matching lines to show.
     limit: usize,
     cancel: &'a CancellationToken,
     count: usize,

@@ -1,9 +1,9 @@
 //! Recognises the images that models can see, by their first bytes.
 
-/// Larger images are refused by the APIs.
+/// The APIs refuse larger images.
 pub(in crate::native) const MAX_IMAGE_BYTES: usize = 3_750_000;
 
-/// Returns the media type of an image.
+/// Returns the media type of an image; `None` if models cannot see it.
 pub(in crate::native) fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
@@ -14,7 +14,7 @@ pub(in crate::native) fn image_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Says what a file is that is no text.
+/// Describes a file that is not text.
 pub(super) fn binary_type(bytes: &[u8]) -> &'static str {
     match bytes {
         [b'%', b'P', b'D', b'F', b'-', ..] => {

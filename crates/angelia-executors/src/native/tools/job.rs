@@ -1,4 +1,4 @@
-//! `job`: looks after a command in the background.
+//! `job`: manages a command in the background.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,21 +11,21 @@ use super::{
     tool::{CallError, CallIo, CallOutput, CallPlan, PreparedCall, Tool, parse_arguments},
 };
 
-/// Limits how long a look waits for the end of a job, in seconds.
+/// The maximum time to wait for the end of a job, in seconds.
 const MAX_WAIT: u64 = 300;
 
-/// The time for a job to answer to its input.
+/// The time that a job has to respond to input.
 const ANSWER_TIME: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]
 pub struct JobTool {
     jobs: Arc<Jobs>,
-    /// Why a person must be asked about what is typed into a job.
+    /// Why a person must be asked about input to a job.
     must_ask: Option<Arc<str>>,
 }
 
 impl JobTool {
-    /// `must_ask`: that of the sandbox.
+    /// `must_ask` comes from the sandbox.
     pub fn new(jobs: Arc<Jobs>, must_ask: Option<Arc<str>>) -> Self {
         Self { jobs, must_ask }
     }
@@ -83,7 +83,7 @@ impl Tool for JobTool {
             (JobAction::Input, None) => {
                 return Err(CallError::new("`input` is missing; give the text to send"));
             }
-            // The job may be a shell, so its input is judged as a command.
+            // The job may be a shell, so its input is checked like a command.
             (JobAction::Input, Some(text)) => {
                 let access = CommandAccess::shell(&**text);
                 let mut plan = CallPlan::executes(format!("input for job {id}"), Some(access));

@@ -1,4 +1,4 @@
-//! The commands of a session that run in the background. They end with the session.
+//! The background commands of a session. They end with the session.
 
 use std::{
     collections::BTreeMap,
@@ -28,23 +28,24 @@ use super::{
 };
 use crate::process::{merged_output::drain_until, terminate};
 
-/// Limits the jobs that run at once.
+/// The maximum number of jobs that run at once.
 const MAX_JOBS: usize = 16;
 
-/// The longest part of new output that is looked at; a longer one is read from its file.
+/// The maximum size of new output that is shown; more than that can be read from its file.
 const MAX_NEW_BYTES: usize = 256 * 1024;
 
-/// Limits the texts that wait to be typed into a job.
+/// The maximum number of inputs that wait to be written to a job.
 const INPUT_QUEUE: usize = 8;
 
-/// The time for a job to exit after its first output, so that a command that fails at once is seen.
+/// How long to watch a job after its start, so that a command that fails at once is reported
+/// immediately.
 const FIRST_LOOK: Duration = Duration::from_millis(300);
 
-/// The jobs of one session.
+/// The jobs of a session.
 #[derive(Debug)]
 pub struct Jobs {
     tasks: TaskGroup,
-    /// Commands that a call waits for.
+    /// Commands that a call waits for, not background jobs.
     commands: TaskTracker,
     output: Arc<OutputFolder>,
     next: AtomicU32,
@@ -55,7 +56,7 @@ pub struct Jobs {
 #[derive(Debug)]
 pub(super) struct Job {
     log: Mutex<JobLog>,
-    /// The words about its end; `None` while it runs.
+    /// A description of how the job ended; `None` while it runs.
     end: watch::Receiver<Option<Arc<str>>>,
     input: mpsc::Sender<Vec<u8>>,
     stop: CancellationToken,
@@ -64,12 +65,12 @@ pub(super) struct Job {
 #[derive(Debug)]
 struct JobLog {
     file: OutputFile,
-    /// The model has seen the output up to here.
+    /// The model has seen the output up to this offset.
     seen: u64,
 }
 
 impl Jobs {
-    /// `tasks`: the session's, which it awaits when it is closed.
+    /// `tasks` are the session's tasks, which it awaits when it is closed.
     pub fn new(tasks: &TaskGroup, output: Arc<OutputFolder>) -> Self {
         Self {
             tasks: tasks.child(),
@@ -92,7 +93,7 @@ impl Jobs {
         })
     }
 
-    /// Starts a job and says how to look after it.
+    /// Starts a job, and tells the model where its output is.
     pub(super) async fn start(
         &self,
         shell: &Shell,
@@ -127,14 +128,14 @@ impl Jobs {
             };
             told.send_replace(Some(ended.into()));
         });
-        // A command that fails at once is better seen now.
+        // Wait a moment, so that a command that fails at once is reported now.
         let _running = tokio::time::timeout(FIRST_LOOK, end.wait_for(Option::is_some)).await;
         let head = format!("job {id} started; its output is in {path}\n");
         let look = job.show_new();
         Ok(CallOutput::text(head + &look))
     }
 
-    /// Runs a command as a task, so that it is ended also if nobody waits for it any more.
+    /// Runs a command as a task, so that it is ended even if nobody waits for it any more.
     pub(super) async fn run_command(
         &self,
         command: impl Future<Output = Result<CallOutput, CallError>> + Send + 'static,
@@ -173,7 +174,7 @@ impl Job {
         self.log().file.path().to_owned()
     }
 
-    /// Returns what is new since the last look, and whether the job still runs.
+    /// Returns the output since the last call, and whether the job is still running.
     pub(super) fn show_new(&self) -> String {
         let end = self.end.borrow().clone();
         let mut log = self.log();
@@ -198,7 +199,7 @@ impl Job {
         text
     }
 
-    /// Waits until the job has ended, at most `limit`.
+    /// Waits for the job to end, but not longer than `limit`.
     pub(super) async fn wait_end(&self, limit: Duration, cancel: &CancellationToken) {
         let mut end = self.end.clone();
         tokio::select! {
@@ -225,7 +226,7 @@ impl Job {
     }
 }
 
-/// Writes the output of a job to its file until it ends or is ended. Says how.
+/// Writes the output of a job to its file until the job ends or is stopped. Returns how it ended.
 async fn supervise(mut running: RunningCommand, job: &Job, limit: Duration) -> String {
     let stop = async {
         tokio::select! {
@@ -237,12 +238,13 @@ async fn supervise(mut running: RunningCommand, job: &Job, limit: Duration) -> S
     let write = |bytes: &[u8]| job.log().file.push(bytes);
     let reason = drain_until(&mut running.child, stop, write).await;
     let ended = terminate(running.child, &CommandStop::timeouts(reason), write).await;
-    // A command's own stderr is in its output; this is of the helper that could not start it.
+    // A command's own stderr is part of its output; this is from the helper that could not start
+    // it.
     write(helper_words.tail(|text| text.into()).as_bytes());
     describe_end(reason, &ended, limit)
 }
 
-/// Types texts into a job; never completes, because a job may run on without input.
+/// Writes inputs to a job. Never completes, because a job may keep running without input.
 async fn type_texts<T>(stdin: Option<ChildStdin>, mut texts: mpsc::Receiver<Vec<u8>>) -> T {
     if let Some(mut stdin) = stdin {
         while let Some(text) = texts.recv().await {
@@ -250,7 +252,7 @@ async fn type_texts<T>(stdin: Option<ChildStdin>, mut texts: mpsc::Receiver<Vec<
                 break;
             }
         }
-        // Kept open: many programs end when their input does.
+        // Keep stdin open, because many programs exit when their input ends.
         return std::future::pending().await;
     }
     std::future::pending().await

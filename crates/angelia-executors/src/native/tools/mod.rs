@@ -6,21 +6,22 @@
 //!                                     └─ run: cancellable, bounded output     → the model
 //! ```
 //!
-//! - [`tool`]: the seam: a tool, a call, its plan and its output.
-//! - [`toolkit`]: the tools of one session, by name.
+//! - [`tool`]: the interface: a tool, a call, its plan and its output.
+//! - [`toolkit`]: the tools of a session, by name.
 //! - [`schedule`]: which calls run at the same time. Pure.
-//! - [`workspace`]: the session's directory and what was read in it.
-//! - [`read`], [`edit`], [`write`], [`apply_patch`]: files. `replacement` finds the text that an edit
-//!   means; [`patch`] parses and applies patches. Both are pure.
+//! - [`workspace`]: the session's directory, and what was read in it.
+//! - [`read`], [`edit`], [`write`], [`apply_patch`]: files. `replacement` finds the text that an
+//!   edit refers to; [`patch`] parses and applies patches. Both are pure.
 //! - `real_file`: opens and replaces files without following links; `text_file`: their byte order
-//!   mark and line ends.
-//! - [`grep`], [`glob`]: searches, on `folder_walk` and `search_text`.
-//! - [`bash`], [`job`]: commands, to their end and in the background ([`jobs`]); [`shell`] starts them.
-//! - `image_type`, `excerpt`, `command_text`: what the model sees. `output_capture` collects the output
-//!   of a command, and [`output_folder`] keeps what is too long.
-//! - [`skill`]: loads instructions; [`memory`]: notes for later sessions; [`delegate`]: work for other
-//!   agents.
-//! - [`todo`], [`ask_user`]: the arguments of what the loop does itself.
+//!   marks and line endings.
+//! - [`grep`], [`glob`]: searches, based on `folder_walk` and `search_text`.
+//! - [`bash`], [`job`]: commands, in the foreground and in the background ([`jobs`]); [`shell`]
+//!   starts them.
+//! - `image_type`, `excerpt`, `command_text`: what the model sees. `output_capture` collects the
+//!   output of a command, and [`output_folder`] keeps output that is too long.
+//! - [`skill`]: loads instructions; [`memory`]: notes for later sessions; [`delegate`]: work for
+//!   other agents.
+//! - [`todo`], [`ask_user`]: the arguments of tools that the loop runs itself.
 
 pub mod apply_patch;
 pub mod ask_user;

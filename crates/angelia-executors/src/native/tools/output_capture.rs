@@ -1,5 +1,5 @@
-//! Collects the output of a command or of a foreign tool: a bounded part in memory, and all of it in a
-//! file once it is longer than that.
+//! Collects the output of a command or of an external tool: a limited part in memory, and all of it
+//! in a file once it is longer than that.
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
@@ -8,7 +8,8 @@ use super::{
     output_folder::{OutputFile, OutputFolder},
 };
 
-/// The first and the last bytes that stay in memory. Both are more than a result may have.
+/// The number of bytes from the start and from the end that stay in memory. Each is more than a
+/// result may have.
 const HEAD_BYTES: usize = 64 * 1024;
 const TAIL_BYTES: usize = 96 * 1024;
 
@@ -32,7 +33,7 @@ pub(in crate::native) struct CapturedText {
 }
 
 impl OutputCapture {
-    /// `file_name`: the beginning of the name of the file.
+    /// `file_name` is the beginning of the file's name.
     pub(in crate::native) fn new(folder: Arc<OutputFolder>, file_name: &'static str) -> Self {
         Self {
             folder,
@@ -50,7 +51,7 @@ impl OutputCapture {
         let (first, rest) = bytes.split_at(bytes.len().min(HEAD_BYTES - self.head.len()));
         self.head.extend_from_slice(first);
         if !rest.is_empty() && self.file.is_none() {
-            // The file begins with what is in memory already, `first` included.
+            // The file starts with what is already in memory, including `first`.
             self.create_file();
         } else if let Some(file) = &mut self.file {
             file.push(first);
@@ -95,7 +96,8 @@ impl OutputCapture {
         let cut = if kept == self.total {
             CutText::new(&clean(&[&*head, &*tail].concat()))
         } else {
-            // The gap is in the middle, so neither part is shown to its end at the gap.
+            // Some output between the two parts was dropped, so only the start of the first and the
+            // end of the second are shown.
             let (first, last) = (CutText::new(&clean(&head)), CutText::new(&clean(&tail)));
             let tail = Some(last.tail.unwrap_or(last.head));
             CutText { head: first.head, tail, is_whole: false }

@@ -1,4 +1,5 @@
-//! The session's `output` folder: the whole output of a command, of which the model sees a part.
+//! The session's `output` folder, with the complete output of commands of which the model sees only
+//! a part.
 
 use std::{
     fs::{DirBuilder, File, OpenOptions},
@@ -8,10 +9,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// More output of one command is not kept.
+/// Further output of a command is not kept.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Creates the files of one session.
+/// Creates the output files of a session.
 #[derive(Debug)]
 pub struct OutputFolder {
     path: PathBuf,
@@ -27,7 +28,7 @@ impl OutputFolder {
         &self.path
     }
 
-    /// Creates `NAME-NUMBER.txt`, readable by the owner alone.
+    /// Creates `NAME-NUMBER.txt`, which only the owner can read.
     pub(super) fn create(&self, name: &str) -> io::Result<OutputFile> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
         loop {
@@ -37,7 +38,7 @@ impl OutputFolder {
             options.read(true).append(true).create_new(true).mode(0o600);
             match options.open(&path) {
                 Ok(file) => return Ok(OutputFile { path, file, bytes: 0 }),
-                // A session that was closed and opened again.
+                // The session was closed and reopened, so its earlier files exist.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -58,12 +59,12 @@ impl OutputFile {
         &self.path
     }
 
-    /// The number of bytes in the file.
     pub(super) fn len(&self) -> u64 {
         self.bytes
     }
 
-    /// Appends bytes, up to the limit. A full disk costs the rest of the file, not the command.
+    /// Appends bytes, up to the limit. If the disk is full, the rest of the file is lost, but the
+    /// command continues.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let room = usize::try_from(MAX_FILE_BYTES - self.bytes).unwrap_or(usize::MAX);
         let bytes = &bytes[..bytes.len().min(room)];
@@ -73,7 +74,7 @@ impl OutputFile {
         }
     }
 
-    /// Returns at most `limit` bytes from `from` on.
+    /// Returns at most `limit` bytes, starting at `from`.
     pub(super) fn read(&self, from: u64, limit: usize) -> io::Result<Vec<u8>> {
         let wanted = usize::try_from(self.bytes.saturating_sub(from)).unwrap_or(limit).min(limit);
         let mut bytes = vec![0; wanted];

@@ -1,5 +1,5 @@
-//! Opens and replaces files by their real path. The path was resolved, and perhaps decided by a
-//! person, before; a symbolic link that appears in it afterwards is not followed.
+//! Opens and replaces files by their real path. The path was resolved before, and perhaps approved
+//! by a person, so a symbolic link that has appeared in it since then is not followed.
 
 use std::{
     ffi::OsString,
@@ -45,7 +45,7 @@ impl From<Errno> for RealFileError {
     }
 }
 
-/// Reads a file. `None`: it does not exist.
+/// Reads a file; `None` if it does not exist.
 pub(super) fn read_file(real: &Path) -> Result<Option<Vec<u8>>, RealFileError> {
     // `NONBLOCK` and `NOCTTY`: opening a named pipe or a device must not block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -69,8 +69,8 @@ pub(super) fn read_file(real: &Path) -> Result<Option<Vec<u8>>, RealFileError> {
     Ok(Some(bytes))
 }
 
-/// The new content of a file, written beside it. It replaces the file when committed, and is removed
-/// when dropped before.
+/// The new content of a file, written next to it. It replaces the file when committed, and is
+/// removed if it is dropped before that.
 #[derive(Debug)]
 pub(super) struct StagedFile {
     folder: OwnedFd,
@@ -80,7 +80,8 @@ pub(super) struct StagedFile {
 }
 
 impl StagedFile {
-    /// Writes the content. An existing file passes on its mode and owner; folders are created.
+    /// Writes the content. Keeps the mode and owner of an existing file, and creates missing
+    /// folders.
     pub(super) fn write(real: &Path, bytes: &[u8]) -> Result<Self, RealFileError> {
         let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
             return Err(RealFileError::Folder);
@@ -97,7 +98,8 @@ impl StagedFile {
             Ok(old) => {
                 let ours = fstat(&file)?;
                 if (old.st_uid, old.st_gid) != (ours.st_uid, ours.st_gid) {
-                    // Only root may do this; others get a file of their own, as every editor does.
+                    // Only root may do this; for anybody else, the file becomes their own, as with
+                    // every editor.
                     let owner = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
                     let _refused = fchown(&file, Some(owner.0), Some(owner.1));
                 }
@@ -109,7 +111,7 @@ impl StagedFile {
         Ok(staged)
     }
 
-    /// Replaces the file, in one step.
+    /// Replaces the file atomically.
     pub(super) fn commit(mut self) -> Result<(), RealFileError> {
         if let Some(temporary) = self.temporary.take() {
             let renamed = renameat(&self.folder, &temporary, &self.folder, &self.name);
@@ -130,7 +132,7 @@ impl Drop for StagedFile {
     }
 }
 
-/// Replaces a file by this content, or creates it.
+/// Replaces a file with this content, or creates it.
 pub(super) fn replace_file(real: &Path, bytes: &[u8]) -> Result<(), RealFileError> {
     StagedFile::write(real, bytes)?.commit()
 }
@@ -162,7 +164,7 @@ fn open_real(real: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     open_last_real(real, flags)
 }
 
-/// Follows no link in the last component only.
+/// Opens a file without following a link in the last component; links before it are followed.
 fn open_last_real(real: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     rustix::fs::open(real, flags | OFlags::NOFOLLOW, Mode::empty())
 }

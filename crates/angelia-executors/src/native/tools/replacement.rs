@@ -1,14 +1,14 @@
-//! Finds the text that an edit means and replaces it. Pure.
+//! Finds the text that an edit refers to, and replaces it. Pure.
 //!
-//! Models quote a file almost right. Three ways are tried: the exact text; the same lines but for
-//! spaces at their ends and typographic characters; the same lines at another indentation. The last
-//! two count only if exactly one place fits.
+//! Models quote a file almost right. Three kinds of matches are tried: the exact text; the same
+//! lines apart from trailing spaces and typographic characters; the same lines at another
+//! indentation. The last two count only if exactly one place matches.
 
 use std::fmt::Write as _;
 
 use super::tool::CallError;
 
-/// The places named in a message.
+/// The maximum number of places named in a message.
 const MAX_NAMED_PLACES: usize = 5;
 
 /// More places are not counted.
@@ -28,7 +28,7 @@ pub(super) struct Replaced {
     pub(super) text: String,
     /// The number of places that were replaced.
     pub(super) places: usize,
-    /// The lines of the new text at the first place, from 1; the end is not included.
+    /// The lines of the new text at the first place, counted from 1; the end is not included.
     pub(super) lines: std::ops::Range<usize>,
     /// The difference between the found text and the given one.
     pub(super) remark: Option<&'static str>,
@@ -122,12 +122,12 @@ impl Replacement<'_> {
     ) -> Replaced {
         let start = window[0].start;
         let last = &window[window.len() - 1];
-        // `old` ends with a line end exactly if it means to replace that as well.
+        // `old` ends with a line ending only if that is to be replaced as well.
         let end = if self.old.ends_with('\n') { last.end } else { last.start + last.text.len() };
         replaced(text, splice(text, start..end, new), start, new, 1, Some(remark))
     }
 
-    /// Says where the first line of `old` is, if it is somewhere.
+    /// Says where the first line of `old` is, if it occurs at all.
     fn nearest_line(&self, lines: &[Line<'_>]) -> String {
         let first = self.old.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let found = lines.iter().position(|line| line.text.trim() == first.trim());
@@ -153,7 +153,8 @@ fn replaced(
     Replaced { text, places, lines, remark }
 }
 
-/// Returns where a text is, also where it overlaps itself: then it does not name one place.
+/// Returns all places of a text, including overlapping ones, because a text that overlaps itself is
+/// ambiguous.
 fn places_of(text: &str, wanted: &str) -> Vec<usize> {
     let step = wanted.chars().next().map_or(1, char::len_utf8);
     let mut places = Vec::new();
@@ -171,10 +172,10 @@ fn places_of(text: &str, wanted: &str) -> Vec<usize> {
 /// A line of a text.
 #[derive(Clone, Copy, Debug)]
 struct Line<'a> {
-    /// Without its line end, also if that is `\r\n`.
+    /// Without its line ending, which may be `\r\n`.
     text: &'a str,
     start: usize,
-    /// Behind its line end.
+    /// The offset after its line ending.
     end: usize,
 }
 
@@ -190,7 +191,8 @@ fn lines_of(text: &str) -> Vec<Line<'_>> {
     lines.collect()
 }
 
-/// A file with mixed line ends gets those of the lines that are replaced.
+/// Returns the new text with the line endings of the lines that it replaces, in case the file mixes
+/// them.
 fn with_ends_of(window: &[Line<'_>], new: &str) -> String {
     let has_crlf = window[0].end - window[0].start == window[0].text.len() + 2;
     if has_crlf { new.replace("\r\n", "\n").replace('\n', "\r\n") } else { new.to_owned() }
@@ -216,12 +218,12 @@ fn line_list(text: &str, places: &[usize]) -> String {
     list
 }
 
-/// Whether two lines differ at most in spaces at their ends and in typographic characters.
+/// Returns whether two lines differ only in trailing spaces and typographic characters.
 pub(super) fn is_same(one: &str, other: &str) -> bool {
     one.trim_end().chars().map(plain).eq(other.trim_end().chars().map(plain))
 }
 
-/// The character that a keyboard has for a typographic one.
+/// Returns the plain character for a typographic one.
 fn plain(c: char) -> char {
     match c {
         '\u{2018}'..='\u{201b}' => '\'',
@@ -232,7 +234,7 @@ fn plain(c: char) -> char {
     }
 }
 
-/// The difference between the indentation of a file and the given one.
+/// The difference between the indentation of the file and that of the given text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum IndentShift {
     Add(String),
@@ -250,7 +252,8 @@ impl IndentShift {
     }
 }
 
-/// Returns the one change of indentation that makes the given lines those of the file.
+/// Returns the change of indentation that turns the given lines into those of the file, if it is
+/// the same for all lines.
 fn find_shift(found: &[&str], given: &[&str]) -> Option<IndentShift> {
     let mut shift: Option<IndentShift> = None;
     for (found, given) in found.iter().zip(given) {
@@ -324,7 +327,7 @@ mod tests {
         assert!(done.remark.unwrap().contains("indentation"));
         // The given text is indented more than the file.
         assert_eq!(text_of("a\n  b\n", "    a\n      b", "    c\n      d"), "c\n  d\n");
-        // Not the same everywhere: another structure.
+        // The shift is not the same everywhere, so the structure differs.
         assert!(replace("a\n    b\n", "  a\n  b", "c").is_err());
     }
 
@@ -346,7 +349,7 @@ mod tests {
             let text = format!("{before}{old}{after}");
             let replacement = Replacement { old: &old, new: &new, all: false };
             match replacement.apply(&text) {
-                // The exact text is there, so nothing else may be taken for it.
+                // The exact text is there, so nothing else may match.
                 Ok(done) => {
                     prop_assert_eq!(done.remark, None);
                     prop_assert_eq!(done.text, format!("{before}{new}{after}"));

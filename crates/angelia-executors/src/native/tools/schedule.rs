@@ -1,7 +1,7 @@
-//! Decides which calls of one answer run at the same time. Pure.
+//! Decides which calls of an answer run at the same time. Pure.
 //!
-//! Calls run in waves. A wave is a run of neighbours that cannot disturb each other, so the outcome
-//! is that of running them one by one, and results are in the order of the calls.
+//! Calls run in waves. A wave is a sequence of calls that cannot interfere with each other, so the
+//! outcome is the same as running them one by one. Results are in the order of the calls.
 
 use std::{
     ops::Range,
@@ -12,26 +12,27 @@ use angelia_core::model::ToolClass;
 
 use super::tool::CallPlan;
 
-/// Limits the calls that run at once.
+/// The maximum number of calls that run at once.
 pub const MAX_PARALLEL: usize = 8;
 
-/// The files that a call must not share with its neighbours.
+/// What a call touches, which decides which other calls can run at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallScope {
     /// Reads below these real paths.
     Read(Vec<PathBuf>),
     /// Changes these real paths.
     Edit(Vec<PathBuf>),
-    /// Touches nothing of this machine.
+    /// Touches nothing on this machine.
     Free,
-    /// Another agent does it, and may touch anything; several agents work beside each other.
+    /// Another agent does the work, and may touch anything. Several agents can work at the same
+    /// time.
     HandedOn,
-    /// Runs a command, asks a person, or is not known.
+    /// Runs a command, asks a person, or is unknown.
     Alone,
 }
 
 impl CallScope {
-    /// The scope of a call that nobody is asked about; otherwise it is [`Self::Alone`].
+    /// Returns the scope of a call that nobody is asked about; any other call is [`Self::Alone`].
     pub fn of(plan: &CallPlan) -> Self {
         if plan.hands_on {
             return Self::HandedOn;
@@ -39,7 +40,7 @@ impl CallScope {
         match plan.class {
             ToolClass::Read => Self::Read(plan.access.reads.clone()),
             ToolClass::Edit => Self::Edit(plan.access.writes.clone()),
-            // It may read any file, so it runs beside other reads and not beside edits.
+            // The tool may read any file, so it can run together with reads, but not with edits.
             ToolClass::Execute | ToolClass::Other if plan.read_only_hint => {
                 Self::Read(vec![PathBuf::from("/")])
             }
@@ -62,7 +63,7 @@ impl CallScope {
     }
 }
 
-/// Whether one path is the other, or is below it.
+/// Returns whether one path is the other, or is below it.
 fn overlaps(one: &Path, two: &Path) -> bool {
     one.starts_with(two) || two.starts_with(one)
 }

@@ -1,5 +1,5 @@
-//! The result of a search for the model: within the limits, and with a remark if something may be
-//! missing.
+//! Formats the result of a search for the model: within the limits, and with a remark if something
+//! may be missing.
 
 use std::fmt::Write as _;
 
@@ -8,20 +8,21 @@ use super::{
     folder_walk::{MAX_DURATION, WalkEnd},
 };
 
-/// The most entries of a result.
+/// The maximum number of entries in a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EntryLimit {
     pub(super) count: usize,
-    /// The argument that raises it.
+    /// The argument that raises the limit.
     pub(super) argument: Option<&'static str>,
 }
 
-/// Whether a result has room for more entries. One that is too long is cut by [`finish_search`].
+/// Returns whether a result has room for more entries. [`finish_search`] cuts a result that is too
+/// long.
 pub(super) fn has_room(text: &str) -> bool {
     text.len() <= MAX_BYTES
 }
 
-/// Returns the text for the model; `nothing` is what it is told if nothing was found.
+/// Returns the text for the model, which is `nothing` if nothing was found.
 pub(super) fn finish_search(
     mut text: String,
     nothing: &str,

@@ -1,5 +1,5 @@
-//! Starts the commands of a session: in its directory, with its environment, in its sandbox, and each
-//! with a mark of its own, so that ending one ends nothing else.
+//! Starts the commands of a session in its directory, with its environment and in its sandbox. Each
+//! command has a mark of its own, so that ending one ends nothing else.
 
 use std::{
     ffi::OsString,
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Keeps programs from asking questions that nobody can see, and from colours and pagers.
+/// Keep programs from asking questions that nobody can see, and from using colours and pagers.
 const VARIABLES: [(&str, &str); 5] = [
     ("TERM", "dumb"),
     ("NO_COLOR", "1"),
@@ -41,7 +41,7 @@ pub struct Shell {
     pub sandbox: Sandbox,
 }
 
-/// A command that runs.
+/// A running command.
 #[derive(Debug)]
 pub(super) struct RunningCommand {
     pub(super) child: Child,
@@ -50,7 +50,7 @@ pub(super) struct RunningCommand {
 }
 
 impl Shell {
-    /// Starts a script. Its stdout has its stderr, too.
+    /// Starts a script. Its stdout includes its stderr.
     pub(super) async fn start(&self, script: &str) -> Result<RunningCommand, CallError> {
         let launch = self.launch(script)?;
         let binding = self.host.bind_session(&launch.mark, self.session);

@@ -1,4 +1,4 @@
-//! `skill`: the instructions of a skill. The prompt has only names and descriptions.
+//! `skill`: loads the instructions of a skill. The prompt has only names and descriptions.
 
 use std::{fmt::Write as _, fs, path::PathBuf, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::native::skills::{Skill, front_matter::read_skill};
 
 pub const NAME: &str = "skill";
 
-/// Larger files are no instructions.
+/// Larger files are not instructions.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 #[derive(Debug)]
@@ -73,7 +73,8 @@ impl Tool for SkillTool {
                 wanted.name
             )));
         };
-        // The owner has chosen the folders, and the prompt names what is in them: nobody is asked.
+        // Nobody is asked, because the owner has chosen the folders, and the prompt lists what is
+        // in them.
         let plan = CallPlan::reads(format!("skill {name}"), Vec::new());
         Ok(Box::new(SkillCall { name: name.clone(), file: file.clone(), plan }))
     }

@@ -1,4 +1,4 @@
-//! The text of a file without its byte order mark and with plain line ends, and the way back.
+//! Converts a file to text without a byte order mark and with plain line endings, and back.
 
 use std::borrow::Cow;
 
@@ -7,23 +7,23 @@ const BYTE_ORDER_MARK: char = '\u{feff}';
 /// The content of a text file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TextFile {
-    /// With `\n` as line end, unless the file mixes line ends: then it is unchanged.
+    /// With `\n` as line ending; unchanged if the file mixes line endings.
     pub(super) text: String,
     form: TextForm,
 }
 
-/// The form of a file that a change must keep.
+/// The form of a file, which a change must preserve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TextForm {
     has_mark: bool,
     has_crlf: bool,
 }
 
-/// Why a file has no text.
+/// Why a file is not text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoText {
     Binary,
-    /// Text in another encoding than UTF-8.
+    /// Text in an encoding other than UTF-8.
     Encoding,
 }
 
@@ -51,7 +51,7 @@ impl TextFile {
 }
 
 impl TextForm {
-    /// Returns the bytes of a file of this form.
+    /// Returns the bytes of a file in this form.
     pub(super) fn encode(self, text: &str) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(text.len() + BYTE_ORDER_MARK.len_utf8());
         if self.has_mark {
@@ -65,8 +65,8 @@ impl TextForm {
         bytes
     }
 
-    /// Like [`Self::encode`], for the whole text of a model, which may have written the mark and the
-    /// line ends itself.
+    /// Like [`Self::encode`], for a complete file from a model, which may have written the mark and
+    /// the line endings itself.
     pub(super) fn encode_whole(self, text: &str) -> Vec<u8> {
         let text = match text.strip_prefix(BYTE_ORDER_MARK) {
             Some(rest) if self.has_mark => rest,
@@ -75,7 +75,8 @@ impl TextForm {
         self.encode(&self.compared(text))
     }
 
-    /// Returns text of a model in the form in which [`TextFile::text`] is compared with it.
+    /// Returns text from a model with the line endings of [`TextFile::text`], so that the two can
+    /// be compared.
     pub(super) fn compared(self, text: &str) -> Cow<'_, str> {
         if self.has_crlf && text.contains('\r') {
             Cow::Owned(text.replace("\r\n", "\n"))

@@ -15,7 +15,7 @@ pub const DESCRIPTION: &str =
 
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"items":{"type":"array","items":{"type":"object","properties":{"text":{"type":"string"},"status":{"enum":["pending","in_progress","completed"]}},"required":["text","status"]}}},"required":["items"]}"#;
 
-/// The result for the model, which knows its list already.
+/// The result for the model, which already knows its list.
 pub const ANSWER: &str = "noted";
 
 #[derive(Deserialize)]

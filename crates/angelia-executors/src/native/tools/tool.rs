@@ -1,4 +1,4 @@
-//! The seam between the loop and a tool. A call is prepared, then scheduled by its plan, reviewed,
+//! The interface between the loop and a tool. A call is prepared, scheduled by its plan, reviewed,
 //! decided by the permission authority, and run.
 
 use std::{fmt, path::PathBuf, sync::Arc};
@@ -11,20 +11,20 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-/// One tool of a session.
+/// A tool of a session.
 pub trait Tool: fmt::Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// Describes the tool to the model. Every request carries this text, so it is short.
     fn description(&self) -> &'static str;
 
-    /// The JSON schema of its arguments.
+    /// Returns the JSON schema of its arguments.
     fn schema(&self) -> &'static str;
 
-    /// Reads the arguments and resolves the paths. Changes nothing; may block on a file system.
+    /// Reads the arguments and resolves the paths. Changes nothing, but may block on a file system.
     fn prepare(&self, arguments: &RawValue) -> Result<Box<dyn PreparedCall>, CallError>;
 
-    /// The tool as a request describes it.
+    /// Describes the tool for a request.
     fn definition(&self) -> CallerTool {
         CallerTool {
             name: self.name().into(),
@@ -34,7 +34,7 @@ pub trait Tool: fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// A call whose arguments are known to be right.
+/// A call with valid arguments.
 pub trait PreparedCall: fmt::Debug + Send + Sync + 'static {
     fn plan(&self) -> &CallPlan;
 
@@ -44,11 +44,11 @@ pub trait PreparedCall: fmt::Debug + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Runs the call. It checks again what `review` has checked.
+    /// Runs the call. Repeats the checks of `review`.
     fn run(self: Box<Self>, io: CallIo) -> BoxFuture<'static, CallOutput>;
 }
 
-/// The effects of a call, as far as they are known before it runs.
+/// What is known about the effects of a call before it runs.
 #[derive(Clone, Debug)]
 pub struct CallPlan {
     pub class: ToolClass,
@@ -56,15 +56,15 @@ pub struct CallPlan {
     pub access: ToolAccess,
     /// One line for people.
     pub title: Arc<str>,
-    /// Why a person must be asked about the call at every level.
+    /// Why a person must be asked about the call at every level of permission.
     pub must_ask: Option<Arc<str>>,
-    /// A foreign tool says that it changes nothing. Decides about the order of calls, never about
+    /// An external tool says that it changes nothing. This affects the order of calls, but never
     /// permission.
     pub read_only_hint: bool,
-    /// The call concerns only what Angelia keeps, under rules of its own: nobody is asked about it, and
-    /// the owner's rules can still refuse it.
+    /// The call concerns only Angelia's own records, which have rules of their own. Nobody is asked
+    /// about it, but the owner's rules can still refuse it.
     pub is_own_record: bool,
-    /// The call hands work to another agent, beside which further agents can work.
+    /// The call delegates work to another agent. Several agents can work at the same time.
     pub hands_on: bool,
 }
 
@@ -81,39 +81,39 @@ impl CallPlan {
         }
     }
 
-    /// A call that touches nothing of this machine.
+    /// Plans a call that touches nothing on this machine.
     pub fn free(title: impl Into<Arc<str>>) -> Self {
         Self::new(ToolClass::Other, ToolAccess::default(), title)
     }
 
-    /// A call that concerns only what Angelia keeps.
+    /// Plans a call that concerns only Angelia's own records.
     pub fn own_record(title: impl Into<Arc<str>>) -> Self {
         Self { is_own_record: true, ..Self::free(title) }
     }
 
-    /// A call that hands work to another agent, which asks for itself about what it does.
+    /// Plans a call that delegates work to another agent, which asks for its own permissions.
     pub fn hands_on(title: impl Into<Arc<str>>) -> Self {
         Self { hands_on: true, ..Self::own_record(title) }
     }
 
-    /// A call of somebody else's tool, of which nobody knows what it touches.
+    /// Plans a call of an external tool, whose effects are unknown.
     pub fn external(title: impl Into<Arc<str>>, read_only_hint: bool) -> Self {
         Self { read_only_hint, ..Self::free(title) }
     }
 
-    /// A call that reads below these paths.
+    /// Plans a call that reads below these paths.
     pub fn reads(title: impl Into<Arc<str>>, paths: Vec<PathBuf>) -> Self {
         let access = ToolAccess { reads: paths, ..ToolAccess::default() };
         Self::new(ToolClass::Read, access, title)
     }
 
-    /// A call that changes these files.
+    /// Plans a call that changes these files.
     pub fn edits(title: impl Into<Arc<str>>, paths: Vec<PathBuf>) -> Self {
         let access = ToolAccess { writes: paths, ..ToolAccess::default() };
         Self::new(ToolClass::Edit, access, title)
     }
 
-    /// A call that runs a command.
+    /// Plans a call that runs a command.
     pub fn executes(title: impl Into<Arc<str>>, command: Option<CommandAccess>) -> Self {
         let access = ToolAccess { command, ..ToolAccess::default() };
         Self::new(ToolClass::Execute, access, title)
@@ -145,7 +145,7 @@ impl CallOutput {
         Self { ok: false, ..Self::text(text) }
     }
 
-    /// All text of the result.
+    /// Returns all text of the result.
     pub fn all_text(&self) -> String {
         let texts = self.content.iter().filter_map(|part| match part {
             Content::Text(text) => Some(&**text),
@@ -181,7 +181,7 @@ pub(in crate::native) fn parse_arguments<T: DeserializeOwned>(
     })
 }
 
-/// Runs blocking work of a call on a thread of its own.
+/// Runs the blocking work of a call on a thread of its own.
 pub(super) fn run_blocking(
     work: impl FnOnce() -> Result<CallOutput, CallError> + Send + 'static,
 ) -> BoxFuture<'static, CallOutput> {
@@ -191,7 +191,7 @@ pub(super) fn run_blocking(
     })
 }
 
-/// Shares a schema, which is JSON because a test checks it.
+/// Converts a schema, which a test checks to be JSON.
 pub(in crate::native) fn raw_json(text: &str) -> RawJson {
     RawValue::from_string(text.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
 }

@@ -1,4 +1,4 @@
-//! The tools of one session, by name.
+//! The tools of a session, by name.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,7 +25,7 @@ use super::{
     write::WriteTool,
 };
 
-/// The tools with which a model changes files: those that it was trained with.
+/// The tools with which a model changes files, depending on how it was trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EditStyle {
     /// `edit` and `write`.
@@ -51,13 +51,13 @@ pub struct Toolkit {
     jobs: Arc<Jobs>,
 }
 
-/// A call that the loop can continue with.
+/// A prepared call, as the loop handles it.
 #[derive(Debug)]
 pub enum PreparedTool {
     Call(Box<dyn PreparedCall>),
-    /// Becomes an event; the model is told [`todo::ANSWER`].
+    /// Becomes an event; the model gets [`todo::ANSWER`].
     Plan(Plan),
-    /// Becomes an approval; the model is told [`ask_user::answer_text`].
+    /// Becomes an approval; the model gets [`ask_user::answer_text`].
     Question(Question),
 }
 
@@ -89,7 +89,7 @@ impl Toolkit {
         self.tools.push(tool);
     }
 
-    /// The tools as every request of the session describes them, always in the same order.
+    /// Returns the tools as every request of the session describes them, always in the same order.
     pub fn definitions(&self) -> Vec<CallerTool> {
         let of_loop = [
             (todo::NAME, todo::DESCRIPTION, todo::SCHEMA),
@@ -114,14 +114,14 @@ impl Toolkit {
         }
         let tool = self.tools.iter().find(|tool| tool.name() == name).map(Arc::clone);
         let tool = tool.ok_or_else(|| CallError::new(format!("there is no tool `{name}`")))?;
-        // Paths are resolved on a file system that may be slow.
+        // Resolving paths may block on a slow file system.
         let prepared = tokio::task::spawn_blocking(move || tool.prepare(&arguments)).await;
         let prepared = prepared
             .unwrap_or_else(|error| Err(CallError::new(format!("the tool failed: {error}"))));
         prepared.map(PreparedTool::Call)
     }
 
-    /// Ends the commands that run in the background.
+    /// Ends all running commands and jobs.
     pub async fn close(&self, grace: Duration) {
         self.jobs.close(grace).await;
     }

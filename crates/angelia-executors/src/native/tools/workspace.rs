@@ -1,5 +1,5 @@
-//! The session's directory, and which content of files the model has seen. A file is changed only if
-//! the model has seen it as it is.
+//! The session's directory, and the contents of files that the model has seen. A file is changed
+//! only if the model has seen its current content.
 
 use std::{
     collections::HashMap,
@@ -14,8 +14,8 @@ use crate::real_path::real_path;
 
 type ContentHash = [u8; 32];
 
-/// Whether a path is in a part of the file system that the kernel makes up. Our tools run in our own
-/// process, so `/proc/self` would show our environment, with the keys of providers in it.
+/// Returns whether a path is in a virtual file system of the kernel. Our tools run in our own
+/// process, so `/proc/self` would show our environment, which contains the keys of providers.
 pub(super) fn is_of_kernel(real: &Path) -> bool {
     ["/proc", "/sys", "/dev"].iter().any(|folder| real.starts_with(folder))
 }
@@ -25,30 +25,30 @@ pub(super) fn is_of_kernel(real: &Path) -> bool {
 pub struct Workspace {
     cwd: PathBuf,
     user_home: PathBuf,
-    /// The folder of the memory, which only the tool `memory` changes.
+    /// The folder of the memory, which only the `memory` tool changes.
     memory: Option<PathBuf>,
     seen: Mutex<HashMap<PathBuf, ContentHash>>,
 }
 
 impl Workspace {
-    /// `cwd`: the session's directory, which exists. `user_home`: what `~` stands for.
+    /// `cwd` is the session's directory, which must exist. `user_home` is what `~` stands for.
     pub fn new(cwd: &Path, user_home: &Path) -> std::io::Result<Self> {
         let cwd = cwd.canonicalize()?;
         Ok(Self { cwd, user_home: user_home.to_owned(), memory: None, seen: Mutex::default() })
     }
 
-    /// Refuses changes below the folder of the memory, a real path.
+    /// Refuses changes below the folder of the memory, which is a real path.
     #[must_use]
     pub fn with_memory(self, folder: PathBuf) -> Self {
         Self { memory: Some(folder), ..self }
     }
 
-    /// The session's directory as a real path.
+    /// Returns the session's directory as a real path.
     pub fn cwd(&self) -> &Path {
         &self.cwd
     }
 
-    /// Returns the real path of what the model calls `text`. It need not exist.
+    /// Returns the real path of a path from the model. It need not exist.
     pub(super) fn resolve(&self, text: &str) -> Result<PathBuf, CallError> {
         if text.is_empty() || text.contains('\0') {
             return Err(CallError::new("the path is empty or has a NUL byte; give a file's path"));
@@ -77,7 +77,8 @@ impl Workspace {
         Ok(real)
     }
 
-    /// The path for the model and for people: relative, if it is below the session's directory.
+    /// Returns the path to show to the model and to people, relative if it is below the session's
+    /// directory.
     pub(super) fn shown<'a>(&self, real: &'a Path) -> std::path::Display<'a> {
         match real.strip_prefix(&self.cwd) {
             Ok(below) if !below.as_os_str().is_empty() => below.display(),

@@ -1,4 +1,4 @@
-//! Turns the events of one answer into events of the turn, and keeps what the loop needs of them.
+//! Turns the events of an answer into events of the turn, and collects what the loop needs.
 
 use std::sync::Arc;
 
@@ -35,14 +35,14 @@ struct OpenBlock {
     text: String,
 }
 
-/// An answer, as far as it has come.
+/// An answer as received so far.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     parts: Vec<CollectedPart>,
     /// All text of the answer.
     pub(super) text: String,
     pub(super) tokens: Option<ReportedTokens>,
-    /// `None`: the answer broke off.
+    /// `None` if the answer broke off.
     pub(super) stop: Option<StopReason>,
 }
 
@@ -106,7 +106,7 @@ impl AnswerCollector {
         emit_event(EventKind::Delta { block, channel, text }, out);
     }
 
-    /// Completes a block with its text. Returns whether it has any.
+    /// Completes a block with its text. Returns whether there is any text.
     fn complete(
         &mut self,
         channel: TextChannel,
@@ -145,7 +145,7 @@ impl Answer {
         })
     }
 
-    /// The length of everything that the model wrote into it but its thoughts.
+    /// Returns the length of everything that the model wrote, except its reasoning.
     pub(super) fn bytes(&self) -> usize {
         let calls = self.calls().map(|call| call.name.len() + call.arguments.len());
         self.text.len() + calls.sum::<usize>()
@@ -162,7 +162,8 @@ impl Answer {
         self.parts.extend(calls.map(CollectedPart::Call));
     }
 
-    /// Leaves only the text of an answer that broke off: its thoughts and calls may be cut.
+    /// Keeps only the text of an answer that broke off, because its reasoning and calls may be
+    /// incomplete.
     pub(super) fn keep_text(&mut self) {
         self.parts.retain(|part| matches!(part, CollectedPart::Text));
     }

@@ -1,4 +1,4 @@
-//! Asks for one answer. A request that fails is sent again, changed or continued, as [`retry`] says.
+//! Asks for one answer. A failed request is sent again, changed or continued, as [`retry`] decides.
 //!
 //! [`retry`]: crate::native::retry
 
@@ -30,13 +30,14 @@ use crate::{
     turn_driver::is_delta,
 };
 
-/// The interval at which the engine is told that a slow server is waited for; less than any of its clocks.
+/// How often we tell the engine that we are still waiting for a slow server. Shorter than any of
+/// the engine's timeouts.
 const SIGN_OF_LIFE_INTERVAL: Duration = Duration::from_secs(20);
 
-/// An attempt that gave no whole answer.
+/// An attempt that gave no complete answer.
 struct FailedAttempt {
     fault: AttemptFault,
-    /// `None`: the provider answered with an error before its answer began.
+    /// `None` if the provider replied with an error instead of an answer.
     drop: Option<StreamDrop>,
 }
 
@@ -70,7 +71,7 @@ impl TurnRun<'_> {
         }
     }
 
-    /// Writes a request to a file after which the turn fails.
+    /// Writes the request that made the turn fail to a file.
     async fn dump(&self, body: &Bytes, stop: &TurnStop, link: &EngineLink) {
         let setup = self.setup;
         let (
@@ -109,7 +110,7 @@ impl TurnRun<'_> {
         let body = match &self.aside {
             None => self.state.encoded.encode(&request),
             Some(conversation) => {
-                // The schema is for answers to the person.
+                // The output schema is only for answers to the person.
                 let settings =
                     &RequestSettings { output_schema: None, ..self.state.request.clone() };
                 encode_request(&ProviderRequest { conversation, settings, ..request })
@@ -119,7 +120,7 @@ impl TurnRun<'_> {
         body.into()
     }
 
-    /// Returns the activity that the engine is told while the model is waited for.
+    /// Returns the activity to report to the engine while we wait for the model.
     const fn activity(&self) -> Activity {
         match self.aside {
             None => Activity::WaitingForModel,
@@ -127,8 +128,8 @@ impl TurnRun<'_> {
         }
     }
 
-    /// Sends one request and reads its answer. Everything it learns is in `self`, so that dropping
-    /// the future loses nothing.
+    /// Sends one request and reads its answer. Everything it learns is stored in `self`, so that
+    /// dropping the future loses nothing.
     async fn attempt(&mut self, body: Bytes, sender: &EventSender) -> Result<(), FailedAttempt> {
         let setup = self.setup;
         let model = Arc::clone(&self.route.model);
@@ -181,8 +182,8 @@ impl TurnRun<'_> {
             sender.send(out).await;
             if first_words {
                 has_spoken = true;
-                // The receiver of the first words may wait for this thread: let it run before more is
-                // read.
+                // The receiver of the first words may be waiting for this thread, so let it run
+                // before reading more.
                 tokio::task::yield_now().await;
             }
         }
@@ -195,14 +196,14 @@ impl TurnRun<'_> {
         }
     }
 
-    /// Masks secrets in the words of a provider, which may quote the key.
+    /// Masks secrets in a provider's message, which may quote the key.
     fn error_fault(&self, mut error: ProviderError) -> AttemptFault {
         error.message = self.setup.host.redactor.redact(&error.message).into();
         AttemptFault::Error(error)
     }
 
-    /// Waits for a server that may read its prompt for minutes, and keeps the engine's clock, which
-    /// knows nothing of that, from ringing before ours does.
+    /// Waits for the server. A local server may process its prompt for minutes, which the engine
+    /// does not know, so this keeps the engine's timeout from expiring before ours.
     async fn wait_patiently<T>(&self, work: impl Future<Output = T>, sender: &EventSender) -> T {
         if !self.route.model.provider.is_local() {
             return work.await;
@@ -218,7 +219,7 @@ impl TurnRun<'_> {
         }
     }
 
-    /// Tells of an attempt that failed, and changes what the next one needs changed.
+    /// Reports a failed attempt, and makes the changes that the next one needs.
     async fn prepare_next(
         &mut self,
         failed: FailedAttempt,
@@ -259,7 +260,8 @@ impl TurnRun<'_> {
         link.send(std::mem::take(&mut out)).await;
         self.report_usage(&answer, link).await;
         if self.state.log.has_loose_blocks() {
-            // Text that people have seen belongs to the conversation, also if nothing follows it; thoughts do not.
+            // Text that people have seen belongs to the conversation even if nothing follows it;
+            // reasoning does not.
             answer.keep_text();
             let parts = answer.recorded_parts(Vec::new());
             self.record(answer_event(&self.route.model.issuer, &parts), &mut out);
@@ -324,14 +326,14 @@ impl TurnRun<'_> {
         Ok(link.sleep(after).await?)
     }
 
-    /// Returns a number between 0 and 1 that differs from process to process.
+    /// Returns a random number between 0 and 1.
     fn random(&self) -> f64 {
         let [.., high, low] = *self.setup.host.clock.fresh_uuid().as_bytes();
         f64::from(u16::from_be_bytes([high, low])) / f64::from(u16::MAX)
     }
 }
 
-/// Adds to a failure why there was no whole answer, unless the provider has said what is wrong.
+/// Adds to a failure why there was no complete answer, unless the provider has said what is wrong.
 fn with_cause(
     failure: Failure,
     drop: Option<&StreamDrop>,
@@ -345,12 +347,12 @@ fn with_cause(
     Failure { message: message.into(), hint: Some(hint), ..failure }
 }
 
-/// The failure of a conversation that is too long for its model.
+/// Returns the failure of a conversation that is too long for its model.
 pub(super) fn overflow(error: Option<&ProviderError>, window: Option<u64>) -> Failure {
     let size = window.map(|tokens| format!(" of {tokens} tokens")).unwrap_or_default();
     let words = error.map(|error| format!(": {}", error.message)).unwrap_or_default();
     let message = format!("the conversation does not fit the model's context window{size}{words}");
     Failure::new(FailureKind::Invalid, message).with_hint(
-        "shorten it by `/compact`, begin a new session, or take a model with a larger window",
+        "shorten it with `/compact`, start a new session, or use a model with a larger window",
     )
 }

@@ -1,5 +1,6 @@
-//! Decides and runs the calls of one answer: in waves of calls that cannot disturb each other, each call
-//! only after the permission authority has allowed it, results in the order of the calls.
+//! Decides and runs the calls of an answer, in waves of calls that cannot interfere with each
+//! other. Each call runs only after the permission authority has allowed it. Results are in the
+//! order of the calls.
 
 use std::{
     borrow::Cow,
@@ -35,7 +36,7 @@ use crate::native::{
     },
 };
 
-/// The time that an interrupt waits for tools that are being ended.
+/// How long an interrupt waits for tools to stop.
 const TOOL_STOP_LIMIT: Duration = Duration::from_secs(2);
 
 const OUT_OF_STEPS: &str = "not run: the number of steps is used up; answer without tools";
@@ -61,7 +62,7 @@ impl ReadyCall {
         }
     }
 
-    /// The files that the call is about.
+    /// Returns the files that the call touches.
     fn paths(&self) -> Vec<PathBuf> {
         match self {
             Self::Own(call) => {
@@ -90,7 +91,7 @@ impl ReadyCall {
     }
 }
 
-/// The step that remains for a call that is allowed.
+/// What remains to be done for a call that was decided.
 enum CallStep {
     Run(Box<dyn PreparedCall>),
     /// The caller runs it.
@@ -99,7 +100,7 @@ enum CallStep {
 }
 
 impl TurnRun<'_> {
-    /// Runs the calls of an answer. `is_last`: no further step is left, so none is run.
+    /// Runs the calls of an answer. `is_last`: the steps are used up, so the calls are refused.
     pub(super) async fn run_calls(
         &mut self,
         answer: &Answer,
@@ -107,7 +108,7 @@ impl TurnRun<'_> {
         link: &mut EngineLink,
     ) -> Result<(), TurnStop> {
         let calls = self.understand_calls(answer, link).await;
-        // The record has what the model wrote; people and permissions see what it means.
+        // The record has what the model wrote; people and permissions see the tool that is meant.
         let tools = &self.setup.tools;
         let calls: Vec<_> = calls.into_iter().map(|call| call.meant(tools)).collect();
         let mut ready = Vec::with_capacity(calls.len());
@@ -124,7 +125,7 @@ impl TurnRun<'_> {
         Ok(())
     }
 
-    /// Reads the calls of an answer and records it.
+    /// Parses the calls of an answer, and records the answer.
     async fn understand_calls(
         &mut self,
         answer: &Answer,
@@ -151,7 +152,7 @@ impl TurnRun<'_> {
         calls
     }
 
-    /// Returns the id of a call, or another one if the conversation has it already.
+    /// Returns the id of a call, or a new one if the conversation already has it.
     fn fresh_call_id(&mut self, id: &Arc<str>) -> Arc<str> {
         let mut fresh = Arc::clone(id);
         let mut number = 2;
@@ -216,7 +217,7 @@ impl TurnRun<'_> {
         Ok(())
     }
 
-    /// Shows a call and has it decided.
+    /// Shows a call, and gets a decision about it.
     async fn start_call(
         &mut self,
         call: &ModelCall,
@@ -363,7 +364,7 @@ impl TurnRun<'_> {
         let mut outputs = match link.run(&mut running).await {
             Ok(outputs) => outputs,
             Err(interrupted) => {
-                // The tools have the same token: they end now and say how far they came.
+                // The tools share this token, so they stop now and report how far they got.
                 if let Ok(outputs) = timeout(TOOL_STOP_LIMIT, running).await {
                     let mut out = Vec::new();
                     for (understood, output) in calls.iter().zip(outputs) {
@@ -382,8 +383,8 @@ impl TurnRun<'_> {
         Ok(outputs)
     }
 
-    /// Masks the keys that we know. A text that only looks like a secret stays: the model may have to
-    /// write it back.
+    /// Masks the keys that we know. Text that only looks like a secret stays, because the model may
+    /// have to write it back.
     fn without_secrets(&self, part: &Content) -> Content {
         match part {
             Content::Text(text) => match self.setup.host.redactor.mask_known(text) {
@@ -427,7 +428,7 @@ fn tool_id(call: &ModelCall) -> ToolId {
     ToolId::new(Arc::clone(&call.id))
 }
 
-/// Checks that a call is possible, on a thread where it may block, and returns what it would change.
+/// Checks that a call is possible, on a thread that may block, and returns what it would change.
 async fn review(
     prepared: Box<dyn PreparedCall>,
 ) -> Result<(Box<dyn PreparedCall>, Vec<FileEdit>), CallError> {
@@ -444,10 +445,10 @@ async fn review(
 async fn run_step(step: CallStep, io: CallIo) -> CallOutput {
     match step {
         CallStep::Done(output) => output,
-        // Replaced by what the caller sends.
+        // Replaced later by the result that the caller sends.
         CallStep::AwaitCaller => CallOutput::text(""),
         CallStep::Run(call) => {
-            // A tool that panics is one failed call.
+            // A panic in a tool fails only this call.
             let done = AssertUnwindSafe(call.run(io)).catch_unwind().await;
             done.unwrap_or_else(|_| {
                 CallOutput::failure("the tool failed; this is a bug in angelia")
@@ -456,7 +457,7 @@ async fn run_step(step: CallStep, io: CallIo) -> CallOutput {
     }
 }
 
-/// Whether the call only reads below the session's directory, which nobody is asked about.
+/// Returns whether the call only reads below the session's directory, which nobody is asked about.
 fn is_reading_inside(plan: &CallPlan, cwd: &Path) -> bool {
     plan.class == ToolClass::Read
         && plan.must_ask.is_none()
@@ -465,7 +466,7 @@ fn is_reading_inside(plan: &CallPlan, cwd: &Path) -> bool {
         && plan.access.reads.iter().all(|path| path.starts_with(cwd))
 }
 
-/// Returns what the model is told about a call that was not allowed.
+/// Returns the output of a call that was not allowed, or stops the turn.
 fn refusal(decision: &Decision) -> Result<CallOutput, TurnStop> {
     if decision.verdict == Verdict::Stop {
         return Err(TurnStop::Denied);

@@ -1,5 +1,5 @@
-//! Has the conversation summarised when it gets too long for its model, and goes on with the messages that stay.
-//! [`native::compaction`](crate::native::compaction) decides which messages stay.
+//! Summarises the conversation when it gets too long for its model, and continues with the messages
+//! that stay. [`native::compaction`](crate::native::compaction) decides which messages stay.
 
 use std::sync::Arc;
 
@@ -33,31 +33,31 @@ use crate::native::{
     },
 };
 
-/// The number of times that a request for a summary is made shorter because it is too long.
+/// How often a request for a summary is shortened because it is too long.
 const MAX_SHORTENINGS: u32 = 8;
 
-/// The limits of a summary's length, which is otherwise a tenth of the window.
+/// The minimum and maximum length of a summary, which is otherwise a tenth of the window.
 const SUMMARY_TOKENS: (u64, u64) = (200, 4_000);
 
-/// The reason of a turn that should have compacted and could not.
+/// The reason of a turn that was asked to compact, but could not.
 const NOT_COMPACTED_REASON: &str = "not_compacted";
 
-/// The end of an attempt to compact.
+/// How an attempt to compact ended.
 #[derive(Debug)]
 pub(super) enum CompactionEnd {
     Done {
         before: u64,
         after: u64,
     },
-    /// There is nothing that could become shorter.
+    /// There is nothing to shorten.
     Nothing,
-    /// It has failed a short time ago, or does not help.
+    /// Compaction failed a short time ago, or does not help.
     NotNow,
     Failed(Failure),
 }
 
 impl TurnRun<'_> {
-    /// Asks for an answer, and makes the conversation shorter if it is too long for that.
+    /// Asks for an answer, and shortens the conversation if it is too long for that.
     pub(super) async fn ask_within_window(
         &mut self,
         link: &mut EngineLink,
@@ -70,7 +70,7 @@ impl TurnRun<'_> {
                 self.compact_or_fail(failure, link).await?;
                 let messages = &self.state.log.conversation().messages;
                 if matches!(messages.last(), Some(Message::Assistant(_))) {
-                    // A part of the answer was shown before the window was full.
+                    // Part of the answer was shown before the window was full.
                     self.say(CONTINUE_NOTE, link).await;
                 }
                 self.ask(link).await
@@ -79,7 +79,7 @@ impl TurnRun<'_> {
         }
     }
 
-    /// Compacts a conversation that the provider has found too long.
+    /// Compacts a conversation that the provider considers too long, or fails.
     pub(super) async fn compact_or_fail(
         &mut self,
         failure: Failure,
@@ -93,7 +93,7 @@ impl TurnRun<'_> {
         }
     }
 
-    /// Compacts because a person wants it: the whole work of a turn.
+    /// Compacts because a person asked for it. The turn does nothing else.
     pub(super) async fn compact_on_demand(
         &mut self,
         link: &mut EngineLink,
@@ -113,8 +113,8 @@ impl TurnRun<'_> {
         Ok(AgentOutcome { status: TurnStatus::Completed, text, reason: reason.into() })
     }
 
-    /// Takes the tokens that the provider has counted for the turn's own conversation. Says so once if
-    /// compactions do not help.
+    /// Records the tokens that the provider has counted for the turn's own conversation. Returns a
+    /// notice, once, if compactions do not help.
     pub(super) fn gauge_context(&mut self, tokens: ReportedTokens) -> Option<Notice> {
         if self.aside.is_some() {
             return None;
@@ -127,7 +127,7 @@ impl TurnRun<'_> {
         is_last.then(compaction_notice::switched_off)
     }
 
-    /// Returns the limit of a window that is known.
+    /// Returns the limit of the window, if the window is known.
     fn window_limit(&self) -> Option<WindowLimit> {
         let window = self.route.model.known_window(&self.setup.host)?;
         let output = self.state.request.max_output_tokens;
@@ -138,12 +138,12 @@ impl TurnRun<'_> {
         request_tokens(conversation, self.setup.tools.definitions_for(&self.route.model))
     }
 
-    /// Returns the tokens of the next request in the provider's count.
+    /// Predicts how many tokens the provider will count for the next request.
     pub(super) fn expected_tokens(&self, conversation: &Conversation) -> u64 {
         self.state.gauge.expect(self.estimated_tokens(conversation))
     }
 
-    /// Returns why the conversation should be compacted before the next request.
+    /// Returns why the conversation should be compacted before the next request, if it should.
     fn due_compaction(&self) -> Option<Trigger> {
         let limit = self.window_limit()?;
         if self.state.gauge.used().is_some_and(|used| used >= limit.trigger) {
@@ -171,7 +171,8 @@ impl TurnRun<'_> {
         };
         let known = self.route.model.known_window(&self.setup.host);
         let window = match (known, trigger) {
-            // The last request did not fit, so the window is smaller than that, whatever is known.
+            // The last request did not fit, so the window is smaller than that, no matter what was
+            // known.
             (Some(window), Trigger::Overflow) => window.min(before),
             (Some(window), _) => window,
             (None, _) => before,
@@ -180,7 +181,7 @@ impl TurnRun<'_> {
             protect_first_n: self.setup.compaction.protect_first_n as usize,
             earlier_head: self.state.log.compacted_head(),
             window,
-            // A person wants it shorter than it is, however large the window.
+            // A person wants the conversation to be shorter than it is, however large the window.
             tail: PlanLimits::tail_of(if trigger == Trigger::Demand { before } else { window }),
             scale: self.state.gauge.scale(),
         };
@@ -210,7 +211,7 @@ impl TurnRun<'_> {
         Ok(CompactionEnd::Done { before, after: after.await })
     }
 
-    /// Replaces the conversation. Returns about how many tokens it has now.
+    /// Replaces the conversation. Returns its approximate new size in tokens.
     async fn apply_compaction(
         &mut self,
         compaction: Compaction,
@@ -237,10 +238,11 @@ impl TurnRun<'_> {
         after
     }
 
-    /// Puts notes that have changed since the session began into its prompt. The cache is cold here in any case,
-    /// and the words of a note that this session has written may have been summarised.
+    /// Updates the prompt with notes that have changed since the session began. The cache is cold
+    /// at this point anyway, and the text of a note that this session wrote may have been
+    /// summarised away.
     fn take_changed_notes(&mut self, out: &mut Vec<AgentEvent>) {
-        // A review sends the bytes of the session that it reviews.
+        // A review sends the same bytes as the session that it reviews.
         if self.setup.is_review {
             return;
         }
@@ -263,7 +265,7 @@ impl TurnRun<'_> {
         link.send(vec![AgentEvent::Event(EventKind::Notice(notice))]).await;
     }
 
-    /// Asks for a summary. Fails with the provider's words.
+    /// Asks for a summary. The inner error is the provider's failure.
     async fn summarise(
         &mut self,
         window: u64,

@@ -12,13 +12,13 @@ const FAILED: &str = "compaction_failed";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Trigger {
-    /// The provider has counted so many tokens.
+    /// The provider has counted too many tokens.
     Usage,
     /// The next request would not fit.
     Estimate,
     /// The provider has refused a request that does not fit.
     Overflow,
-    /// A person wants it.
+    /// A person asked for it.
     Demand,
 }
 
@@ -42,9 +42,9 @@ struct EndDetail {
 /// The fields of `compaction_failed`.
 #[derive(Serialize)]
 struct FailureDetail {
-    /// Until then it is not tried again by itself.
+    /// How long compaction is not tried again automatically.
     retry_after_seconds: Option<u64>,
-    /// It is not tried again at all unless a person wants it.
+    /// Compaction is not tried again unless a person asks for it.
     is_off: bool,
 }
 
@@ -72,13 +72,14 @@ pub(super) fn done_text(before: u64, after: u64) -> String {
     format!("the conversation was shortened from {before} to about {after} tokens")
 }
 
-/// `wait`: how long it is not tried again; `None`: the conversation was shortened all the same.
+/// `wait` is how long compaction is not tried again; `None` if the conversation was shortened
+/// without a summary.
 pub(super) fn failed(failure: &Failure, wait: Option<Duration>) -> Notice {
     let words = &failure.message;
     let text = match wait {
         Some(wait) => format!(
-            "the conversation could not be shortened, and nothing of it was left out: {words}; it is \
-             tried again in {} s at the earliest, or by `/compact`",
+            "the conversation could not be shortened, and nothing of it was left out: {words}; it \
+             will be tried again in {} s at the earliest, or with `/compact`",
             wait.as_secs()
         ),
         None => format!("there is no summary of what is left out: {words}"),
@@ -88,10 +89,10 @@ pub(super) fn failed(failure: &Failure, wait: Option<Duration>) -> Notice {
     with_detail(Notice::new(NoticeLevel::Warning, FAILED, text), &detail)
 }
 
-/// Says that compactions do not help any more.
+/// Says that compaction is no longer tried automatically, because it does not help.
 pub(super) fn switched_off() -> Notice {
-    let text = "shortening the conversation has not helped twice in a row, so it is not tried again by \
-                itself; `/compact` tries it, or begin a new session";
+    let text = "shortening the conversation has not helped twice in a row, so it is no longer \
+                tried automatically; use `/compact`, or start a new session";
     let detail = FailureDetail { retry_after_seconds: None, is_off: true };
     with_detail(Notice::new(NoticeLevel::Warning, FAILED, text), &detail)
 }

@@ -1,5 +1,5 @@
-//! The detours of a request that has failed: the key made again, another key, another model. Notices
-//! tell of them, and the other sessions of this process learn from them.
+//! The detours after a failed request: a renewed key, another key, another model. Notices report
+//! them, and the other sessions of this process learn from them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::native::{
     retry::{AttemptFault, Detours, RetryStep},
 };
 
-/// The alternatives to the same request, ready to be taken.
+/// The alternatives to sending the same request again, ready to be taken.
 #[derive(Debug, Default)]
 pub(super) struct FoundDetours {
     renewed_key: Option<ChosenKey>,
@@ -48,7 +48,7 @@ struct ChangeDetail<'a> {
     reason: Option<&'a str>,
 }
 
-/// The fields of `key_rotated`. Keys are told apart by their fingerprints.
+/// The fields of `key_rotated`. Keys are identified by their fingerprints.
 #[derive(Serialize)]
 struct RotationDetail<'a> {
     provider: &'a str,
@@ -58,7 +58,7 @@ struct RotationDetail<'a> {
 }
 
 impl TurnRun<'_> {
-    /// Looks for what can be tried after a fault, and records what it says about the key.
+    /// Looks for alternatives after a fault, and records what the fault says about the key.
     pub(super) async fn find_detours(&mut self, fault: &AttemptFault) -> FoundDetours {
         let setup = self.setup;
         let error = match fault {
@@ -89,7 +89,7 @@ impl TurnRun<'_> {
         found
     }
 
-    /// Has all sessions leave a key alone.
+    /// Pauses a key for all sessions.
     fn pause_key(&self, key: &ChosenKey, error: &ProviderError) {
         let fault = match error.class {
             ErrorClass::Auth if error.is_revoked() => KeyFault::Revoked,
@@ -119,11 +119,11 @@ impl TurnRun<'_> {
         }
     }
 
-    /// Remembers for all sessions how the model has failed, if it is left.
+    /// Pauses a model for all sessions, if the next step gives up on it.
     pub(super) fn record_departure(&self, fault: &AttemptFault, step: &RetryStep) {
         let (RetryStep::FallBack(failure) | RetryStep::GiveUp(failure)) = step else { return };
         let stated = match fault {
-            // The key is left alone already, and other keys may do.
+            // The key is already paused, and other keys may work.
             AttemptFault::Error(error) if error.concerns_key() && self.route.key.is_some() => {
                 return;
             }
@@ -137,7 +137,7 @@ impl TurnRun<'_> {
         health.pause_model(model, stated, &failure.message, Instant::now());
     }
 
-    /// Forgets what the model and its key have failed at: they have answered.
+    /// Forgets the failures of the model and its key, because they have answered.
     pub(super) fn record_success(&mut self) {
         let issuer = &self.route.model.issuer;
         let health = self.setup.host.providers.health();
@@ -146,7 +146,7 @@ impl TurnRun<'_> {
         self.first_failure = None;
     }
 
-    /// Sends the next request with the key that was made again.
+    /// Switches to the renewed key.
     pub(super) fn take_renewed_key(&mut self, found: FoundDetours) -> Result<(), TurnStop> {
         if let Some(key) = found.renewed_key {
             self.route.take_key(key)?;
@@ -154,7 +154,7 @@ impl TurnRun<'_> {
         Ok(())
     }
 
-    /// Sends the next request with another key, and says so.
+    /// Switches to another key, and reports it.
     pub(super) async fn rotate_key(
         &mut self,
         found: FoundDetours,
@@ -166,14 +166,14 @@ impl TurnRun<'_> {
         };
         let provider = Arc::clone(&self.route.model.issuer.provider);
         let (from, to) = (last.key.fingerprint(), next.key.fingerprint());
-        let text = format!("{provider}: the key {from}… gives way to {to}…: {reason}");
+        let text = format!("{provider}: switched from the key {from}… to {to}…: {reason}");
         let detail = RotationDetail { provider: &provider, from, to, reason };
         self.route.take_key(next)?;
         tell("key_rotated", NoticeLevel::Warning, text, &detail, link).await;
         Ok(())
     }
 
-    /// Asks another model for the rest of the turn, and says so.
+    /// Switches to another model for the rest of the turn, and reports it.
     pub(super) async fn fall_back(
         &mut self,
         found: FoundDetours,
@@ -190,7 +190,7 @@ impl TurnRun<'_> {
         Ok(())
     }
 
-    /// Returns the failure of the turn: that of the first model that was asked.
+    /// Returns the failure of the turn, which is that of the first model that was asked.
     pub(super) fn first_failure(&mut self, stop: TurnStop) -> TurnStop {
         match (stop, self.first_failure.take()) {
             (TurnStop::Failed(_) | TurnStop::UnknownModel(_), Some(first)) => {
@@ -200,7 +200,7 @@ impl TurnRun<'_> {
         }
     }
 
-    /// Has the requests that follow go another way.
+    /// Sends the following requests to another model.
     fn take_route(&mut self, route: Route) {
         self.state.take_request_of(&route);
         self.tried_models.push(route.place);
@@ -209,7 +209,7 @@ impl TurnRun<'_> {
         self.route = route;
     }
 
-    /// Says that another model is asked than in the request before, if it is.
+    /// Reports a change of the model since the previous request, if there was one.
     pub(super) async fn tell_change(&mut self, reason: Option<&str>, link: &EngineLink) {
         let (last, now) = (self.state.place, self.route.place);
         self.state.place = now;

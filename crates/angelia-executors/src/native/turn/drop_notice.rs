@@ -1,4 +1,4 @@
-//! The notices about requests that failed.
+//! The notices about failed requests.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -71,7 +71,7 @@ pub(super) fn stream_dropped(
     }
 }
 
-/// Says why a request is sent again after an error of the provider, and when.
+/// Says why and when a request is sent again after an error of the provider.
 pub(super) fn retrying(error: &ProviderError, after: Duration) -> Notice {
     let (code, words) = if error.class == ErrorClass::RateLimited {
         ("rate_limited", "the provider limits requests")

@@ -1,5 +1,5 @@
-//! The engine's side of a running turn: events go out, and decisions, tool results and steering come
-//! in while the loop works.
+//! The connection of a running turn to the engine: events go out, and decisions, tool results and
+//! steering come in while the loop works.
 
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ pub(super) struct CallerResult {
 
 pub(super) struct EngineLink {
     events: EventSender,
-    /// `None`: the engine has closed its end.
+    /// `None` once the engine has closed its end.
     control: Option<mpsc::Receiver<TurnControl>>,
     cancel: CancellationToken,
     steering: Vec<Content>,
@@ -54,7 +54,7 @@ impl EngineLink {
         }
     }
 
-    /// Ends every tool of the turn when the turn is interrupted.
+    /// Returns the token that stops every tool of the turn when the turn is interrupted.
     pub(super) fn cancel_token(&self) -> &CancellationToken {
         &self.cancel
     }
@@ -63,12 +63,12 @@ impl EngineLink {
         self.events.send(batch).await;
     }
 
-    /// Sends events while [`Self::run`] has the link.
+    /// Returns a sender for events that can be used while [`Self::run`] has the link.
     pub(super) fn sender(&self) -> EventSender {
         self.events.clone()
     }
 
-    /// Does `work` and takes what the engine says meanwhile.
+    /// Does `work`, and handles messages from the engine in the meantime.
     pub(super) async fn run<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Interrupted> {
         let mut work = pin!(work);
         loop {
@@ -80,7 +80,7 @@ impl EngineLink {
         }
     }
 
-    /// Waits for the engine's next message and takes it. Cancel-safe.
+    /// Waits for the engine's next message and handles it. Cancel-safe.
     async fn take_next(&mut self) -> Result<(), Interrupted> {
         let control = tokio::select! {
             biased;
@@ -98,7 +98,7 @@ impl EngineLink {
         self.run(sleep(time)).await
     }
 
-    /// Waits for the decision on a request, which is sent first.
+    /// Sends a request, and waits for the decision on it.
     pub(super) async fn decide(
         &mut self,
         request: ApprovalRequest,
@@ -131,7 +131,7 @@ impl EngineLink {
 
     /// Returns what the person has added to the turn since the last call.
     pub(super) fn take_steering(&mut self) -> Vec<Content> {
-        // The engine may have sent something that nobody has waited for yet.
+        // The engine may have sent messages that were not received yet.
         while let Some(Ok(control)) = self.control.as_mut().map(mpsc::Receiver::try_recv) {
             self.take(control);
         }
@@ -154,7 +154,8 @@ impl EngineLink {
     }
 }
 
-/// Waits for the next message of the engine; for ever once there can be none. Cancel-safe.
+/// Waits for the next message of the engine, or forever once the engine has closed its end.
+/// Cancel-safe.
 async fn next_control(control: &mut Option<mpsc::Receiver<TurnControl>>) -> Option<TurnControl> {
     match control {
         Some(control) => control.recv().await,

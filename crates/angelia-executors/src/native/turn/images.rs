@@ -1,5 +1,5 @@
-//! Images that a provider refuses: one that is too large becomes smaller, and a model that takes none gets
-//! a note in their place. Both are remembered for the model.
+//! Handles images that a provider refuses: an image that is too large is shrunk, and a model that
+//! accepts none gets a note instead. Both are remembered for the model.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::native::{
 type ImageData = Arc<[u8]>;
 
 impl TurnRun<'_> {
-    /// Sends no more images to this model.
+    /// Stops sending images to this model.
     pub(super) async fn leave_out_images(
         &mut self,
         error: Option<&ProviderError>,
@@ -37,7 +37,8 @@ impl TurnRun<'_> {
         tell(NoticeLevel::Warning, "images_left_out", text, link).await;
     }
 
-    /// Makes the images of this and of later requests smaller than the provider has refused.
+    /// Lowers the image limit of this and later requests, because the provider refused an image as
+    /// too large.
     pub(super) async fn lower_image_limit(&mut self, link: &EngineLink) {
         let model = &self.route.model;
         let providers = &self.setup.host.providers;
@@ -52,7 +53,7 @@ impl TurnRun<'_> {
         tell(NoticeLevel::Info, "image_shrunk", text.to_owned(), link).await;
     }
 
-    /// Replaces the images that are too large for this model, if it is known what that is.
+    /// Replaces the images that are too large for this model, if its limit is known.
     pub(super) async fn fit_images(&mut self) {
         let model = &self.route.model;
         let care = self.setup.host.providers.image_care(&model.provider, &model.issuer.model);

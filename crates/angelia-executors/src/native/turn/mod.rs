@@ -7,17 +7,17 @@
 //!            answer without calls ─► cut or empty: ask on ─► completed
 //! ```
 //!
-//! - [`engine_link`]: events to the engine; decisions, results and steering from it.
-//! - [`answer_request`]: asks for one answer, with its retries; [`detour`]: with another key or model.
-//! - [`answer_collector`]: the events of an answer.
+//! - [`engine_link`]: sends events to the engine; receives decisions, results and steering from it.
+//! - [`answer_request`]: asks for one answer, with retries; [`detour`]: with another key or model.
+//! - [`answer_collector`]: collects the events of an answer.
 //! - [`understood_call`]: a tool call, repaired and checked.
-//! - [`images`]: images that a provider refuses.
-//! - [`compaction`]: has the conversation summarised when it gets too long.
+//! - [`images`]: handles images that a provider refuses.
+//! - [`compaction`]: summarises the conversation when it gets too long.
 //! - [`compaction_notice`]: the notices about that.
 //! - [`call_runner`]: decides and runs the calls of an answer.
-//! - [`repeat_guard`]: calls that run in circles.
-//! - [`drop_notice`]: the notices about requests that failed.
-//! - [`usage_report`]: the tokens of answers.
+//! - [`repeat_guard`]: detects a model that goes in circles.
+//! - [`drop_notice`]: the notices about failed requests.
+//! - [`usage_report`]: reports the tokens of answers.
 
 mod answer_collector;
 mod answer_request;
@@ -65,7 +65,7 @@ use super::{
     text_calls::find_calls,
 };
 
-/// The number of times that a cut answer is continued, and that an empty one is asked for again.
+/// How often a cut-off answer is continued, and how often an empty one is requested again.
 const MAX_CONTINUATIONS: u32 = 3;
 const MAX_EMPTY_ANSWERS: u32 = 2;
 
@@ -107,21 +107,22 @@ impl From<Failure> for TurnStop {
 #[derive(Debug, Default)]
 pub(super) struct LoopState {
     pub(super) log: ConversationLog,
-    /// The messages that were sent, as they were sent.
+    /// The messages that were sent, encoded.
     pub(super) encoded: EncodedHistory,
-    /// With what the provider has refused so far.
+    /// The settings of requests to the current model, which reflect what its provider has refused
+    /// so far.
     pub(super) request: RequestSettings,
     /// The same for the other models that were asked, by their places in the chain.
     pub(super) requests: HashMap<usize, RequestSettings>,
     /// The place of the model that was asked last.
     pub(super) place: usize,
-    /// Ids of calls in the conversation; some servers use an id twice.
+    /// The ids of calls in the conversation; some servers use an id twice.
     pub(super) call_ids: HashSet<Arc<str>>,
-    /// `None`: the project is not trusted.
+    /// `None` if the project is not trusted, or in model mode.
     pub(super) instructions: Option<Instructions>,
-    /// The list of skills and the notes that the prompt has now.
+    /// The list of skills and the notes that are in the prompt now.
     pub(super) notes: PromptNotes,
-    /// Records these notes; `None` once they are recorded.
+    /// The event that records these notes; `None` once they are recorded.
     pub(super) notes_event: Option<EventKind>,
     /// Measures how much of the window the conversation takes.
     pub(super) gauge: ContextGauge,
@@ -132,8 +133,8 @@ pub(super) struct LoopState {
 }
 
 impl LoopState {
-    /// Takes the settings of the model that is asked from now on: what a model has refused is
-    /// remembered for it alone.
+    /// Switches to the settings of the model that is asked from now on. What a model has refused is
+    /// remembered only for that model.
     fn take_request_of(&mut self, route: &Route) {
         if self.place == route.place {
             return;
@@ -155,7 +156,7 @@ struct TurnRun<'a> {
     route: Route,
     /// The places of the models that this turn has asked.
     tried_models: Vec<usize>,
-    /// The sources of keys that were made again for this answer.
+    /// The sources of keys that were renewed for this answer.
     renewed_keys: Vec<KeySource>,
     /// The failure of the first model that was asked for this answer.
     first_failure: Option<Failure>,
@@ -166,18 +167,19 @@ struct TurnRun<'a> {
     is_cost_unknown: bool,
     /// Calls that viewers see as running.
     open_calls: Vec<ToolId>,
-    /// The answer since the last tool.
+    /// The text of the answer since the last tool call.
     text: String,
     /// The size of the last request.
     request_bytes: u64,
     told_truncation: bool,
     told_estimate: bool,
-    /// A conversation that the model is asked about besides the turn: nothing of its answer is shown.
+    /// Another conversation to send instead of the turn's own, such as the request for a summary.
+    /// Its answer is not shown.
     aside: Option<Conversation>,
 }
 
-/// Runs a turn to its end. `obstacle`: why an earlier model than that of the route is not asked.
-/// `is_continued`: the conversation has the beginning of the turn.
+/// Runs a turn to its end. `obstacle`: why an earlier model in the chain is not asked.
+/// `is_continued`: the conversation already has the beginning of the turn.
 pub(super) async fn run_turn(
     setup: &LoopSetup,
     state: &mut LoopState,
@@ -227,7 +229,8 @@ impl TurnRun<'_> {
         let mut out = vec![AgentEvent::Event(EventKind::Started(start))];
         out.extend(self.state.notes_event.take().map(AgentEvent::Event));
         if is_continued {
-            // The record has one input for the turn, and this is a further one.
+            // The record already has an input for the turn, so a further one is recorded as an
+            // event.
             self.record(user_event(&turn.input), &mut out);
         } else {
             self.state.log.begin_turn(turn.input.clone());
@@ -236,7 +239,7 @@ impl TurnRun<'_> {
         link.send(out).await;
     }
 
-    /// Adds what there is to tell about the MCP servers and the memory.
+    /// Adds the pending notices of the MCP servers and the memory.
     fn tell_notices(&self, out: &mut Vec<AgentEvent>) {
         let notices = self.setup.tools.take_notices().into_iter();
         out.extend(notices.map(|notice| AgentEvent::Event(EventKind::Notice(notice))));
@@ -284,9 +287,9 @@ impl TurnRun<'_> {
             }
             if !self.is_finished(&answer) && continuations < MAX_CONTINUATIONS {
                 continuations += 1;
-                // A continuation is not a step of the work.
+                // A continuation does not count as a step.
                 requests -= 1;
-                // An answer that paused goes on by itself when it is sent back.
+                // The model continues a paused answer without a note.
                 if answer.stop != Some(StopReason::Pause) {
                     self.say(CONTINUE_NOTE, link).await;
                 }
@@ -296,7 +299,7 @@ impl TurnRun<'_> {
                 return Ok(self.outcome(TurnStatus::Completed, "end_turn"));
             }
             if empty_answers == MAX_EMPTY_ANSWERS {
-                let message = "the model gave an empty answer, again and again";
+                let message = "the model repeatedly gave an empty answer";
                 return Err(Failure::new(FailureKind::Agent, message).into());
             }
             empty_answers += 1;
@@ -305,7 +308,7 @@ impl TurnRun<'_> {
         }
     }
 
-    /// Reads the calls in the text of an answer, from a server that is known for them.
+    /// Reads the calls in the text of an answer, if the server is known for them.
     fn read_text_calls(&self, answer: &mut Answer) {
         if !self.route.model.quirks.text_tools || answer.calls().next().is_some() {
             return;
@@ -317,7 +320,8 @@ impl TurnRun<'_> {
         answer.add_text_calls(calls, place);
     }
 
-    /// After the call that the caller demanded, the model chooses again: it would call for ever.
+    /// Lets the model choose again after the call that the caller demanded, because it would
+    /// otherwise call the tool forever.
     fn release_tool_choice(&mut self) {
         let choice = &mut self.state.request.tool_choice;
         if *choice != ToolChoice::None {
@@ -329,7 +333,7 @@ impl TurnRun<'_> {
         AgentOutcome { status, text: Some(self.text.as_str().into()), reason: reason.into() }
     }
 
-    /// Closes what is open, and reports what was not delivered.
+    /// Closes open blocks and calls, and reports steering that was not delivered.
     async fn finish(
         mut self,
         end: Result<AgentOutcome, TurnStop>,
@@ -372,7 +376,7 @@ impl TurnRun<'_> {
         })
     }
 
-    /// Adds what the person has said meanwhile. Returns whether there was something.
+    /// Adds what the person has written in the meantime. Returns whether there was anything.
     async fn steer(&mut self, link: &mut EngineLink) -> bool {
         let content = link.take_steering();
         if content.is_empty() {
@@ -416,7 +420,7 @@ impl TurnRun<'_> {
     }
 }
 
-/// Returns what a person said that no request has carried.
+/// Returns a notice with the steering that no request has carried.
 fn undelivered(steering: &[Content]) -> Notice {
     let texts = steering.iter().filter_map(|part| match part {
         Content::Text(text) => Some(&**text),

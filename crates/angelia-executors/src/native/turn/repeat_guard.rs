@@ -1,10 +1,10 @@
-//! Notices a model that runs in circles: the same call again and again, with the same result.
+//! Detects a model that goes in circles: the same call again and again, with the same result.
 
 use std::collections::HashMap;
 
 use sha2::{Digest as _, Sha256};
 
-/// A call with the same result this many times is not run again.
+/// A call that had the same result this many times is not run again.
 const MAX_EQUAL_RESULTS: u32 = 3;
 
 type Hash = [u8; 32];
@@ -16,7 +16,7 @@ pub(super) struct RepeatGuard {
 }
 
 impl RepeatGuard {
-    /// Returns what to tell the model instead of running this call, if it runs in circles.
+    /// Returns what to tell the model instead of running this call, if the model goes in circles.
     pub(super) fn objection(&self, name: &str, arguments: &str) -> Option<String> {
         let (_, times) = self.results.get(&hash(&[name, arguments]))?;
         (*times >= MAX_EQUAL_RESULTS).then(|| {

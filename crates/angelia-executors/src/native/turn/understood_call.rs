@@ -1,5 +1,5 @@
-//! A tool call as the model wrote it becomes a call that can be run, or words that tell the model why it
-//! cannot.
+//! Turns a tool call as the model wrote it into a call that can be run, or into a message that
+//! tells the model why it cannot.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use crate::native::{
 /// The kind of a repair that changed the type of a value.
 const TYPE_REPAIR: &str = "type";
 
-/// A tool call.
+/// A tool call that was parsed and checked.
 #[derive(Debug)]
 pub(super) struct UnderstoodCall {
-    /// The call for the record: its arguments are an object.
+    /// The call for the record, whose arguments are an object.
     pub(super) call: ModelCall,
-    /// Why it cannot be run, in words for the model.
+    /// Why the call cannot be run, worded for the model.
     pub(super) refusal: Option<String>,
 }
 
 impl UnderstoodCall {
-    /// Returns the call of the tool that is meant, if this one only says which tool to call.
+    /// Returns the call of the tool that is meant, if this call only names another tool to call.
     pub(super) fn meant(self, tools: &SessionTools) -> Self {
         let meant = tools.servers().and_then(|servers| {
             let call = &self.call;
@@ -51,7 +51,7 @@ impl UnderstoodCall {
     }
 }
 
-/// Reads a call. `was_cut`: the answer ended in it. `id`: its id in this conversation.
+/// Parses a call. `was_cut`: the answer was cut off in it. `id` is its id in this conversation.
 pub(super) fn understand(
     received: &ReceivedCall,
     id: Arc<str>,
@@ -64,7 +64,7 @@ pub(super) fn understand(
         Err(unknown) => (empty_object(), Vec::new(), Some(unknown.to_string())),
         Ok(name) => match read_arguments(&received.arguments, was_cut, name, tools) {
             Ok((arguments, kinds)) => (arguments, kinds, None),
-            // In the history the arguments are an object, whatever the model wrote.
+            // In the history, the arguments are an object, whatever the model wrote.
             Err(words) => (empty_object(), Vec::new(), Some(words)),
         },
     };
@@ -77,7 +77,7 @@ fn empty_object() -> RawJson {
     RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned()).into()
 }
 
-/// Returns the arguments as an object that fits the tool, and what was repaired.
+/// Returns the arguments as an object that fits the tool, and the kinds of repairs.
 fn read_arguments(
     text: &str,
     was_cut: bool,

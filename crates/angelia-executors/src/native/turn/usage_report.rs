@@ -1,5 +1,5 @@
-//! Reports the tokens of answers: as the server has counted them, or estimated where it does not count, so that a
-//! cost limit holds there too.
+//! Reports the tokens of answers: as the server has counted them, or estimated if it does not count
+//! them, so that a cost limit still works.
 
 use angelia_core::{
     model::{ContextWindow, EventKind, Notice, NoticeLevel, Usage},
@@ -9,12 +9,13 @@ use angelia_core::{
 use super::{TurnRun, answer_collector::Answer, engine_link::EngineLink};
 use crate::native::{compaction::size::text_tokens, provider::ReportedTokens};
 
-/// About as many bytes of a request are one token; a little more than there are, so that nothing is told
-/// without need.
+/// The approximate number of bytes per token of a request. It is a little too high, so that the
+/// number of sent tokens is underestimated and there are no false alarms.
 const BYTES_PER_TOKEN: u64 = 4;
 
 impl TurnRun<'_> {
-    /// Reports the tokens of an answer. One that broke off counts as far as the server has counted it.
+    /// Reports the tokens of an answer. If the answer broke off, only what the server has counted
+    /// is reported.
     pub(super) async fn report_usage(&mut self, answer: &Answer, link: &EngineLink) {
         let counted = answer.tokens.filter(|tokens| *tokens != ReportedTokens::default());
         let (tokens, notices) = match counted {
@@ -36,19 +37,19 @@ impl TurnRun<'_> {
         ReportedTokens { input, output, ..ReportedTokens::default() }
     }
 
-    /// Says once that the usage of the turn is not that of the server.
+    /// Returns a notice, once per turn, that the usage is estimated.
     fn estimate_notice(&mut self) -> Option<Notice> {
         let text = "the server does not count tokens, so the usage of this turn is estimated";
         let is_told = std::mem::replace(&mut self.told_estimate, true);
         (!is_told).then(|| Notice::new(NoticeLevel::Info, "usage_estimated", text))
     }
 
-    /// Says once if the server has read much less than it was sent: some servers at home cut a
-    /// conversation that is too long, and do not say so.
+    /// Returns a notice, once per turn, if the server has read much less than it was sent: some
+    /// local servers silently cut a conversation that is too long.
     fn truncation_notice(&mut self, tokens: ReportedTokens) -> Option<Notice> {
         let sent = self.request_bytes / BYTES_PER_TOKEN;
         let is_cut = self.route.model.provider.is_local() && tokens.prompt() * 2 < sent;
-        // Images are many bytes and few tokens.
+        // Images have many bytes but few tokens.
         if !is_cut
             || self.state.log.has_images()
             || std::mem::replace(&mut self.told_truncation, true)

@@ -22,20 +22,20 @@ use super::{
     ProcessRow, StartTime,
 };
 
-/// The interval for polling whether a process has exited. (Waiting on the pidfd needs unsafe code.)
+/// The interval for polling a process's exit. (Waiting on the pidfd would need unsafe code.)
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The number of reads of the environment of a process that is executing `exec`, and the pause
-/// between them.
+/// How often to read the environment of a process that is in the middle of an `exec`, and the pause
+/// between reads.
 const MAX_EXEC_READS: usize = 50;
 const EXEC_READ_DELAY: Duration = Duration::from_micros(100);
-/// The number of further empty reads after which an environment counts as empty.
+/// After this many further empty reads, an environment counts as empty.
 const MAX_EMPTY_READS: usize = 3;
 
-/// Environments are shorter: the kernel's limit for arguments and environment is 6 MiB.
+/// No environment is longer: the kernel limits arguments and environment to 6 MiB.
 const MAX_PROC_FILE_BYTES: usize = 8 * 1024 * 1024;
 
-/// Does nothing: on Linux the environments of the processes serve as the ledger.
+/// Does nothing: on Linux the processes' environments serve as the ledger.
 #[expect(clippy::unnecessary_wraps, reason = "on macOS this writes a file")]
 pub(in super::super) fn record_in_ledger(
     _ledger: &Path,
@@ -63,7 +63,7 @@ pub(in super::super) fn find_marked(
         if !is_wanted() || !belongs_to_our_user(pid) {
             continue;
         }
-        // Check the mark again after opening the handle: before that, the pid could be reused.
+        // Check the mark again now that the handle is open: the pid could have been reused before.
         if let Some(handle) = ProcessHandle::open(pid)
             && is_wanted()
         {
@@ -102,25 +102,25 @@ pub(in super::super) fn program_name(pid: Pid) -> Option<String> {
     Some(name.trim_end().to_owned())
 }
 
-/// Reports whether the process, with its descendants, is exempt from sweeps.
+/// Reports whether the process and its descendants are exempt from sweeps.
 pub(in super::super) fn is_released(pid: Pid) -> bool {
     ProcReader::default()
         .read_mark_variable(pid)
         .is_some_and(|value| value == mark::RELEASED_MARK.as_bytes())
 }
 
-/// A handle on one process. A later process with the same pid is never mistaken for it.
+/// A handle to one process. A later process with the same pid is never mistaken for it.
 #[derive(Debug)]
 pub struct ProcessHandle {
     row: ProcessRow,
-    /// `None` on kernels without pidfds (before 5.3); then the start time is compared before every
+    /// `None` on kernels without pidfds (before 5.3), where the start time is compared before every
     /// signal.
     pidfd: Option<OwnedFd>,
 }
 
 impl ProcessHandle {
-    /// Opens a handle on the process that has this pid now. Data read from `/proc` *afterwards* is
-    /// about this process, or this process is dead and can no longer be signalled.
+    /// Opens a handle to the process that has this pid now. Data read from `/proc` *afterwards* is
+    /// about this process, unless it is dead and can no longer be signalled.
     pub fn open(pid: Pid) -> Option<Self> {
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
         let stat = ProcReader::default().read_stat(pid).filter(|stat| !stat.dead)?;
@@ -158,7 +158,7 @@ impl ProcessHandle {
     }
 }
 
-/// Returns the processes (not the threads) in `/proc`.
+/// Lists the processes (not threads) in `/proc`.
 fn pids() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").inspect_err(|error| {
         tracing::warn!(%error, "/proc cannot be read: leftover agent processes are not found");
@@ -170,8 +170,8 @@ fn pids() -> impl Iterator<Item = Pid> {
         .filter_map(Pid::from_raw)
 }
 
-/// Reports whether the process belongs to our user. As root we could otherwise kill other users'
-/// processes.
+/// Reports whether the process belongs to our user. Without this check, root could kill other
+/// users' processes.
 fn belongs_to_our_user(pid: Pid) -> bool {
     let folder = fs::metadata(format!("/proc/{}", pid.as_raw_nonzero()));
     folder.is_ok_and(|folder| folder.uid() == geteuid().as_raw())
@@ -184,18 +184,18 @@ struct ProcStat {
     environment: EnvironmentState,
 }
 
-/// The state of a process whose environment was read as empty.
+/// The state of a process whose environment reads as empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EnvironmentState {
     /// A kernel thread or a zombie.
     None,
-    /// There are no variables or, rarely, the kernel has not set them up yet.
+    /// The process has no variables or, rarely, the kernel has not set them up yet.
     Empty,
     /// The process is in the middle of an `exec`.
     Pending,
 }
 
-/// Reads files of `/proc`, reusing its two buffers for all processes.
+/// Reads files in `/proc`, reusing its buffers for all processes.
 #[derive(Default)]
 struct ProcReader {
     path: String,
@@ -208,12 +208,12 @@ impl ProcReader {
         std::str::from_utf8(self.read_mark_variable(pid)?).ok()?.parse().ok()
     }
 
-    /// Returns the value of our variable in the environment that the process was started with.
+    /// Returns the value of our variable in the environment with which the process was started.
     fn read_mark_variable(&mut self, pid: Pid) -> Option<&[u8]> {
         let mut looked_empty = 0;
         for _ in 0..MAX_EXEC_READS {
-            // The environments of other users' and of non-dumpable processes cannot be read; such
-            // processes count as unmarked.
+            // The environments of other users' processes and of non-dumpable processes cannot be
+            // read; such processes count as unmarked.
             self.load(pid, "environ")?;
             if self.read > 0 {
                 return find_env_value(&self.bytes[..self.read], mark::MARK_VARIABLE);
@@ -356,8 +356,8 @@ mod tests {
         assert_eq!(Some(us.start), start_time(ourselves()));
     }
 
-    /// A later process with a reused pid has another start time and is not signalled. (With a pidfd
-    /// the kernel guarantees that; this test runs without one.)
+    /// A later process with a reused pid has another start time and is not signalled. (With a
+    /// pidfd, the kernel guarantees this; this test runs without one.)
     #[test]
     fn a_recycled_pid_is_not_signalled() {
         let us = ProcessHandle::open(ourselves()).unwrap();
@@ -365,6 +365,6 @@ mod tests {
         let recycled = ProcessRow { start: StartTime(us.row.start.0 - 1), ..us.row };
         let remembered = ProcessHandle { row: recycled, pidfd: None };
         assert!(!remembered.is_current());
-        remembered.signal(Signal::KILL); // would be the end of this test
+        remembered.signal(Signal::KILL); // would end this test
     }
 }

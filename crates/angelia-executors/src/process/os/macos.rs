@@ -1,9 +1,9 @@
-//! macOS: there is no `/proc` and there are no pidfds. `ps` gives the process table, and a ledger
-//! on disk records which pids (with their start times) belong to which mark.
+//! macOS has neither `/proc` nor pidfds. `ps` provides the process table, and a ledger on disk
+//! records which pids (with their start times) belong to which mark.
 //!
-//! Untested on a real macOS; the tests run it on Linux, whose `ps` understands the same options.
-//! Weaker than Linux in two ways: a descendant that left its parent *and* was started after the
-//! last ledger entry is not found, and start times have a resolution of one second.
+//! Untested on a real macOS; the tests run it on Linux, whose `ps` understands the same options. It
+//! is weaker than the Linux version in two ways: it does not find a descendant that left its parent
+//! *and* was started after the last ledger entry, and start times have a resolution of one second.
 
 use std::{
     fmt::Write as _,
@@ -21,7 +21,7 @@ use super::{super::mark::ProcessMark, ProcessRow, StartTime};
 
 const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Records the group leader of a mark and all its present descendants in the ledger.
+/// Records the group leader of a mark and all its current descendants in the ledger.
 pub(in super::super) fn record_in_ledger(
     ledger: &Path,
     mark: &ProcessMark,
@@ -42,7 +42,7 @@ pub(in super::super) fn record_in_ledger(
     fs::write(ledger_file(ledger, mark), lines)
 }
 
-/// Removes the ledger file of a mark that has no processes left.
+/// Removes the ledger file of a mark whose processes are all gone.
 pub(in super::super) fn remove_from_ledger(ledger: &Path, mark: &ProcessMark) {
     _ = fs::remove_file(ledger_file(ledger, mark));
 }
@@ -80,22 +80,22 @@ pub(in super::super) fn list_processes() -> Vec<ProcessRow> {
     ps(&["-ax"])
 }
 
-/// Always `None`: environments cannot be read on macOS.
+/// Returns `None`: environments cannot be read on macOS.
 pub(in super::super) fn mark_of(_pid: Pid) -> Option<ProcessMark> {
     None
 }
 
-/// Always `None`, because no agent is recognised without its mark.
+/// Returns `None`: without marks, no agent is recognised.
 pub(in super::super) fn resident_bytes(_pid: Pid) -> Option<u64> {
     None
 }
 
-/// Always `None`, for the same reason.
+/// Returns `None`, for the same reason.
 pub(in super::super) fn program_name(_pid: Pid) -> Option<String> {
     None
 }
 
-/// Always `false`: environments cannot be read on macOS, so a release is not visible.
+/// Returns `false`: environments cannot be read on macOS, so a released mark is not visible.
 pub(in super::super) fn is_released(_pid: Pid) -> bool {
     false
 }
@@ -130,7 +130,7 @@ impl ProcessHandle {
     }
 
     pub(in super::super) async fn wait_gone(&self) {
-        // The cheap check first: run `ps` only while a process has the pid.
+        // Check cheaply first: run `ps` only while some process has the pid.
         while test_kill_process(self.row.pid).is_ok() && self.is_current() {
             sleep(EXIT_POLL_INTERVAL).await;
         }
@@ -151,11 +151,11 @@ fn row_of(pid: Pid) -> Option<ProcessRow> {
 }
 
 fn ps(which: &[&str]) -> Vec<ProcessRow> {
-    // One `-o` per column: in a list, BSD `ps` reads everything after the first `=` as a heading.
+    // One `-o` per column: in a list, BSD `ps` treats everything after the first `=` as a heading.
     const COLUMNS: [&str; 8] = ["-o", "pid=", "-o", "ppid=", "-o", "stat=", "-o", "lstart="];
     #[expect(clippy::disallowed_methods, reason = "this folder is the home of child processes")]
     let mut command = Command::new("/bin/ps");
-    // Fixed locale and time zone, so that the times can be parsed whatever the user's settings are.
+    // A fixed locale and time zone make the times parseable whatever the user's settings are.
     let command = command.env_clear().envs([("LC_ALL", "C"), ("TZ", "UTC")]);
     match command.args(which).args(COLUMNS).output() {
         Ok(output) => {
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn the_ledger_gives_back_who_is_still_the_same() {
         if !Path::new("/bin/ps").exists() {
-            return; // a minimal Linux; on macOS it is part of the system
+            return; // a minimal Linux; macOS always has it
         }
         let folder = tempfile::tempdir().unwrap();
         let mark: ProcessMark = "home:owner:agent".parse().unwrap();
@@ -239,7 +239,7 @@ mod tests {
         let us = rustix::process::getpid();
         let row = ProcessRow { pid: us, parent: None, start: StartTime(1) };
         let remembered = ProcessHandle { row };
-        remembered.signal(Signal::KILL); // would be the end of this test
+        remembered.signal(Signal::KILL); // would end this test
         remembered.wait_gone().await;
     }
 }

@@ -1,10 +1,10 @@
-//! Process queries that differ by system. One file per system, with the same functions.
+//! Process queries that depend on the system: one file per system, with the same functions.
 
 use rustix::process::Pid;
 
 #[cfg(target_os = "linux")]
 mod linux;
-// Also built for tests on Linux, the only place where it is tested.
+// Also built for tests on Linux, which is the only place where it is tested.
 #[cfg(any(target_os = "macos", all(test, target_os = "linux")))]
 #[cfg_attr(target_os = "linux", expect(unreachable_pub, reason = "exported on macOS"))]
 mod macos;
@@ -35,7 +35,7 @@ pub struct StartTime(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProcessRow {
     pub(super) pid: Pid,
-    /// `None` at the top, and for processes started from outside a container.
+    /// `None` for the topmost process, and for processes started from outside a container.
     pub(super) parent: Option<Pid>,
     pub(super) start: StartTime,
 }

@@ -10,7 +10,7 @@ use crate::selftest::{
     stream,
 };
 
-/// An interrupt must end the turn within this time, on a busy machine too.
+/// An interrupt must end the turn within this time, even on a busy machine.
 const INTERRUPT_LIMIT: Duration = Duration::from_secs(10);
 
 pub(super) async fn streams_its_answer(agent: &dyn CheckedAgent) -> CheckResult {
@@ -33,12 +33,12 @@ pub(super) async fn streams_its_answer(agent: &dyn CheckedAgent) -> CheckResult 
     ensure!(*start.executor == *name, "it calls itself {}, not {name}", start.executor);
     let conversation = first.conversation()?;
 
-    ensure!(session.is_usable(), "it takes no second turn");
+    ensure!(session.is_usable(), "it accepts no second turn");
     let second = session.prompt(agent.say_prompt("the second turn")).await?;
     let answer = second.completed_answer()?;
     ensure!(answer.contains("the second turn"), "the answer of the second turn is `{answer}`");
     let other = second.conversation()?;
-    ensure!(other == conversation, "the second turn is of another conversation");
+    ensure!(other == conversation, "the second turn belongs to another conversation");
     ensure!(reached_model(agent, "w0 w1 w2"), "the model does not get the first turn again");
     session.close().await?;
     Ok(CheckOutcome::Passed)
@@ -57,8 +57,8 @@ pub(super) async fn stops_when_interrupted(agent: &dyn CheckedAgent) -> CheckRes
     let is_kept = trace.blocks().concat() == trace.deltas();
     ensure!(is_kept, "what it had said is lost: `{}`", trace.blocks().concat());
 
-    // An agent that does not react is ended after a while, which also interrupts the turn.
-    ensure!(session.is_usable(), "it did not react to the interrupt, and had to be ended");
+    // An agent that does not respond is ended after a while, which also interrupts the turn.
+    ensure!(session.is_usable(), "it did not respond to the interrupt, and had to be terminated");
     let next = session.prompt(agent.say_prompt("going on")).await?;
     let answer = next.completed_answer()?;
     ensure!(answer.contains("going on"), "the answer after the interrupt is `{answer}`");
@@ -108,7 +108,7 @@ pub(super) async fn reports_model_errors(agent: &dyn CheckedAgent) -> CheckResul
         return Err(Defect::new(format!("the model failed, and the turn ended as {status:?}")));
     };
     let blames_itself = matches!(failure.kind, FailureKind::Internal);
-    ensure!(!blames_itself, "an error of the model counts as `{}`", failure.kind.as_str());
+    ensure!(!blames_itself, "a model error counts as `{}`", failure.kind.as_str());
     let is_told = failure.message.contains(MESSAGE);
     ensure!(is_told, "what the model said is not in the failure `{}`", failure.message);
 

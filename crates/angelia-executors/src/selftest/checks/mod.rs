@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use super::{CheckResult, CheckedAgent};
 
-/// One check. It gets a fixture of its own, so that checks do not depend on each other.
+/// One check. Each check has its own fixture, so that checks do not depend on each other.
 #[derive(Clone, Copy)]
 pub struct Check {
     /// The name in JSON and in recordings.
     pub id: &'static str,
-    /// The expected behaviour of the agent, for the report.
+    /// What the agent is expected to do, for the report.
     pub title: &'static str,
     pub run: for<'a> fn(&'a dyn CheckedAgent) -> BoxFuture<'a, CheckResult>,
 }
@@ -27,7 +27,7 @@ impl fmt::Debug for Check {
     }
 }
 
-/// Every check, in the order of the report: the first one shows whether the agent works at all.
+/// Every check, in the order of the report. The first one shows whether the agent works at all.
 pub const CHECKS: [Check; 9] = [
     Check {
         id: "streamed_answer",
@@ -46,7 +46,7 @@ pub const CHECKS: [Check; 9] = [
     },
     Check {
         id: "interrupt",
-        title: "stops when it is interrupted, and goes on afterwards",
+        title: "stops when it is interrupted, and continues afterwards",
         run: |agent| Box::pin(conversation::stops_when_interrupted(agent)),
     },
     Check {
@@ -56,7 +56,7 @@ pub const CHECKS: [Check; 9] = [
     },
     Check {
         id: "model_error",
-        title: "reports an error of the model",
+        title: "reports a model error",
         run: |agent| Box::pin(conversation::reports_model_errors(agent)),
     },
     Check {
@@ -86,7 +86,7 @@ pub fn json_contains_text(value: &Value, text: &str) -> bool {
     }
 }
 
-/// Reports whether the last model request contains the text; `true` where it cannot be seen.
+/// Reports whether the last model request contains the text; `true` if requests are not visible.
 fn reached_model(agent: &dyn CheckedAgent, text: &str) -> bool {
     agent.last_model_request().is_none_or(|request| json_contains_text(&request, text))
 }

@@ -1,4 +1,4 @@
-//! Model mode: the caller's prompt and tools, and nothing of the owner.
+//! Model mode: the agent gets the caller's prompt and tools, and nothing of the owner's.
 
 use angelia_core::{
     model::{CallerTool, Content, Mode, RawJson, SessionSpec, SystemPrompt, Verdict},
@@ -13,7 +13,7 @@ use crate::selftest::{
 
 const NO_MODEL_MODE: CheckOutcome = CheckOutcome::NotApplicable("it has no model mode");
 
-/// Returns a specification of model mode with a prompt and a tool of the caller.
+/// Returns a model-mode specification with a prompt and a tool from the caller.
 fn model_spec(agent: &dyn CheckedAgent) -> Result<SessionSpec, Defect> {
     let can = agent.executor().capabilities();
     let mut spec = agent.spec();
@@ -42,7 +42,7 @@ pub(super) async fn calls_the_callers_tools(agent: &dyn CheckedAgent) -> CheckRe
         return Ok(NO_MODEL_MODE);
     }
     let Some(prompt) = agent.tool_call_prompt("lookup") else {
-        return Ok(CheckOutcome::NotApplicable("it calls no tools of a caller"));
+        return Ok(CheckOutcome::NotApplicable("it cannot call a caller's tools"));
     };
     let mut session = CheckedSession::open(agent, &model_spec(agent)?).await?;
     let mut turn = session.start(prompt);
@@ -73,8 +73,7 @@ pub(super) async fn is_sealed(agent: &dyn CheckedAgent) -> CheckResult {
         None => {}
         Some(Err(error)) => return Err(Defect::new(format!("cannot write a file: {error}"))),
         Some(Ok(())) => {
-            // Proves that the mark would be seen, because the agent reads this file outside model
-            // mode.
+            // Prove that the mark would be noticed: outside model mode, the agent reads this file.
             let mut session = CheckedSession::open(agent, &agent.spec()).await?;
             session.prompt(agent.say_prompt("a word")).await?.completed_answer()?;
             session.close().await?;

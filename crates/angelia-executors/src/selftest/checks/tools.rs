@@ -1,4 +1,4 @@
-//! Tool calls that need an approval.
+//! Tool calls that need approval.
 
 use std::{fs, path::Path};
 
@@ -45,7 +45,7 @@ fn check_request(request: &ApprovalRequest, command: &str) -> Result<(), Defect>
     Ok(())
 }
 
-/// The tool call that a request is about is among the events.
+/// Checks that the events include the tool call that a request is about.
 fn check_shown(trace: &TurnTrace, request: &ApprovalRequest) -> Result<(), Defect> {
     let calls = trace.tool_calls();
     let is_shown = match &request.tool_id {

@@ -1,4 +1,4 @@
-//! Input from a client: reads its frames and carries them out.
+//! Input from a client: reads its frames and executes them.
 
 use std::{borrow::Cow, io};
 
@@ -51,7 +51,7 @@ impl BusConnection {
         {
             inbox.ack(&acknowledged);
         }
-        // Messages before a malformed frame are valid and are published all the same.
+        // Messages before a malformed frame are valid and are still published.
         self.publish(messages);
         result
     }
@@ -175,7 +175,7 @@ impl BusConnection {
             }
         };
         let name = inbox.endpoint().clone();
-        // Without `prefix` the client gets its name back exactly as it wrote it, as in hermes-bus.
+        // Without `prefix`, the client gets its name back exactly as written, as in hermes-bus.
         let given = if is_true(fields.prefix) {
             envelope::json_string(name.as_str())
         } else {
@@ -281,12 +281,12 @@ impl BusConnection {
     }
 }
 
-/// Returns the claimant behind a connection; `None` for an agent whose session is not known.
+/// Returns the claimant behind a connection, or `None` for an agent whose session is unknown.
 async fn find_claimant(peer: &Peer, agents: &dyn AgentSessions) -> Option<Claimant> {
     match peer.caller().await {
         LocalCaller::Owner => Some(Claimant::Owner),
         LocalCaller::Agent(marks) => {
-            // The outermost mark: no process can change the variables of its ancestors.
+            // Use the outermost mark: no process can change its ancestors' variables.
             let session = marks.iter().rev().find_map(|mark| agents.session_of(mark))?;
             Some(Claimant::Agent(session.to_string().into()))
         }

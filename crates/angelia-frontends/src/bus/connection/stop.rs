@@ -1,18 +1,17 @@
 //! The end of a connection when the bus stops. Everything that the client has written is still
-//! read, published and answered: clients of hermes-bus wait for no answer, and count a message as
-//! sent once it is written.
+//! read, published and answered: clients of hermes-bus do not wait for an answer, and count a
+//! message as sent once it is written.
 
 use rustix::net::{Shutdown, shutdown};
 use tokio::time::{Duration, Instant};
 
 use super::{BusConnection, CloseReason, ConnectionPhase};
 
-/// The time that a receiver has to acknowledge its messages. It gets those that it does not
-/// acknowledge again.
+/// The time limit for a receiver to acknowledge its messages. It gets unacknowledged ones again.
 const ACK_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The time that a connection has to end; without it, a client that does not read its answers would
-/// take longer.
+/// The time limit for ending a connection. Without it, a client that does not read its answers
+/// could delay the stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl BusConnection {
@@ -39,7 +38,7 @@ impl BusConnection {
     /// the stream follows it.
     fn end_input(&self) {
         if let Err(error) = shutdown(&self.stream, Shutdown::Read) {
-            // The client has disconnected, which reading reports too.
+            // The client has disconnected, which reading reports as well.
             tracing::debug!(%error, "cannot end a client's input");
         }
     }

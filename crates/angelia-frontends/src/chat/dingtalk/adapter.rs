@@ -1,4 +1,4 @@
-//! The adapter: states the capabilities of DingTalk, and checks the set-up.
+//! The DingTalk adapter: states the platform's capabilities and checks the set-up.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ const PLATFORM: &str = "dingtalk";
 
 const STREAM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a card may grow. The platform names no limit; a card that is older is ended.
+/// How long a card may grow. The platform documents no limit; older cards are ended.
 const STREAM_LIFETIME: Duration = Duration::from_mins(30);
 
 #[derive(Debug, thiserror::Error)]
@@ -32,29 +32,29 @@ pub enum DingTalkError {
     Empty(&'static str),
 }
 
-/// The values that the owner has from DingTalk's console.
+/// The credentials from DingTalk's developer console.
 #[derive(Clone, Copy)]
 pub struct DingTalkSecrets<'a> {
-    /// Also the code of the robot.
+    /// Also serves as the robot code.
     pub client_id: &'a str,
     pub client_secret: &'a str,
-    /// Without it answers arrive whole, and buttons write commands.
+    /// Without a template, answers arrive as a whole, and buttons write commands into the chat.
     pub card_template_id: Option<&'a str>,
 }
 
-/// A robot of DingTalk in Stream mode.
+/// A DingTalk robot in Stream mode.
 pub struct DingTalk {
     pub(super) api: OpenApi,
     pub(super) template: Option<Arc<str>>,
     pub(super) webhooks: SessionWebhooks,
     pub(super) budget: SendBudget,
-    /// Previews are no messages, so they do not make messages wait.
+    /// Previews are not messages, so messages do not wait for them.
     pub(super) preview_budget: SendBudget,
     pub(super) clock: Arc<dyn Clock>,
 }
 
 impl DingTalk {
-    /// `base_url`: another server of the same protocol.
+    /// Creates the adapter. `base_url` names another server with the same protocol.
     pub fn new(
         secrets: DingTalkSecrets<'_>,
         base_url: Option<&str>,
@@ -77,14 +77,14 @@ impl DingTalk {
         })
     }
 
-    /// Looks for what is most often wrong: the credentials, Stream mode, and the permissions of the app.
+    /// Checks what is most often wrong: the credentials, Stream mode, and the app's permissions.
     async fn find_problems(&self) -> Result<Vec<ChannelFinding>, ConnectionError> {
         self.api.check_credentials().await?;
         let fine = |text: String| ChannelFinding { is_problem: false, text };
         let mut findings = vec![fine(format!("the app is {}", self.api.client_id))];
         self.api.open_connection(&[super::frame::MESSAGE_TOPIC]).await?;
         findings.push(fine("a stream can be opened".to_owned()));
-        // Messages to nobody, and the text of a card that does not exist: only the permission counts.
+        // Probe with a message to nobody and with an unknown card: only the permission errors matter.
         let nobody = json!({
             "robotCode": &*self.api.client_id, "userIds": [], "msgKey": "sampleText",
             "msgParam": json!({"content": "check"}).to_string(),
@@ -146,7 +146,7 @@ impl Channel for DingTalk {
             home: true,
             rich_text: true,
             idempotent: false,
-            // A message may have 20,000 bytes.
+            // The platform allows 20,000 bytes per message.
             max_length: Some(LengthLimit { max: 3800, unit: LengthUnit::CodePoints }),
         }
     }

@@ -1,5 +1,5 @@
-//! Cards: messages with buttons, and answers that grow. Their variables are those of the AI card that DingTalk's own
-//! library uses, so its public template works, and so does any other one with the same variables.
+//! Cards: messages with buttons, and answers that grow. They use the variables of the AI card in DingTalk's own
+//! library, so its public template works, and so does any other template with the same variables.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ use super::{
 };
 use crate::chat::{formatting::to_common_markdown, send_budget::SendRate};
 
-/// The variable with the text.
+/// The template variable for the text.
 const TEXT_KEY: &str = "msgContent";
 
-/// A little less than the interval of previews.
+/// The period is a little shorter than the interval of previews.
 const PREVIEW_RATES: [SendRate; 1] = [SendRate { count: 1, period: Duration::from_millis(900) }];
 
-/// How far a card is, as its template shows it.
+/// The progress of a card, as its template shows it.
 #[derive(Clone, Copy, Debug)]
 enum CardStatus {
     Begun,
@@ -40,14 +40,14 @@ impl CardStatus {
     }
 }
 
-/// Returns the id of a card: the same for every attempt, so that the platform makes it once. It has the chat in it,
-/// which a press does not name.
+/// Returns the id of a card. It is the same for every attempt, so that the platform creates the card only once.
+/// It contains the chat, because a press does not name it.
 pub(super) fn card_id(chat: &str, message: &str) -> String {
     let digest = hex::encode(Sha256::digest(message.as_bytes()));
     format!("{}.{}", URL_SAFE_NO_PAD.encode(chat), &digest[..16])
 }
 
-/// Returns the chat of a card; `None` if it is none of ours.
+/// Returns the chat of a card, or `None` if the card is not ours.
 pub(super) fn chat_of_card(id: &str) -> Option<String> {
     let (chat, digest) = id.split_once('.')?;
     let is_ours = digest.len() == 16 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -99,7 +99,7 @@ impl DingTalk {
         self.put_text(id, so_far, false).await
     }
 
-    /// Ends a card with its last text. All of it may come again.
+    /// Writes the last text of a card and ends its growth. Repeating this does no harm.
     pub(super) async fn end_growing(
         &self,
         begun: &SentMessage,
@@ -107,7 +107,7 @@ impl DingTalk {
     ) -> Result<(), SendError> {
         let id = require_card(begun)?;
         match self.put_text(id, last, true).await {
-            // A stream that has ended already is no obstacle: the variables decide.
+            // An already ended stream does not matter: the variables decide what the card shows.
             Err(error) if error.kind == SendErrorKind::Refused => {}
             outcome => outcome?,
         }
@@ -122,7 +122,8 @@ impl DingTalk {
         self.put_variables(require_card(sent)?, variables(CardStatus::Complete, new)).await
     }
 
-    /// Makes a card and shows it. An attempt that may have succeeded is repeated under the same id.
+    /// Creates a card and shows it. An attempt that may have succeeded is repeated with the same
+    /// id.
     async fn create_card(
         &self,
         template: &str,
@@ -179,7 +180,7 @@ impl DingTalk {
         Ok(())
     }
 
-    /// Replaces the text of a card that grows.
+    /// Replaces the text of a growing card.
     async fn put_text(
         &self,
         id: &str,
@@ -199,7 +200,8 @@ impl DingTalk {
         Ok(())
     }
 
-    /// Returns an error if a preview would come too early. It does not wait: the next one is newer.
+    /// Returns an error if a preview would come too early. It does not wait, because the next
+    /// preview is newer anyway.
     fn take_preview(&self, chat: &str) -> Result<(), SendError> {
         if self.preview_budget.try_take(chat, &PREVIEW_RATES) {
             return Ok(());
@@ -208,7 +210,8 @@ impl DingTalk {
         Err(SendError { retry_after: Some(Duration::from_secs(1)), ..error })
     }
 
-    /// Tells the person who has pressed a button. Cards have no place for it that only they see.
+    /// Sends a text to the person who pressed a button, because cards have no place that only this
+    /// person sees.
     pub(super) async fn answer_presser(&self, staff: &str, text: &str) -> Result<(), SendError> {
         let message = OutgoingMessage {
             text: text.into(),
@@ -229,7 +232,7 @@ fn card_text(message: &OutgoingMessage) -> String {
     message.rich.as_ref().map_or_else(|| message.text.to_string(), to_common_markdown)
 }
 
-/// Returns the variables of a card. Structures are JSON in a string.
+/// Returns the variables of a card. Structured values are JSON strings.
 fn variables(status: CardStatus, message: &OutgoingMessage) -> Value {
     let buttons: Vec<Value> = message
         .buttons

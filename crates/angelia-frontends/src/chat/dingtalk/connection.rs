@@ -1,5 +1,5 @@
-//! The socket over which events come. It is left only after the next one is open: between the two, the platform
-//! would deliver to nobody, and it does not repeat messages.
+//! The socket that events arrive on. It is closed only after its successor is open, because the platform does
+//! not repeat messages that it could not deliver in between.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -15,13 +15,13 @@ use super::{
 };
 use crate::chat::web_socket::{SocketMessage, WebSocket};
 
-/// The pause between two signs of life of ours.
+/// The interval between our pings.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
-/// A socket on which not even an answer to our pings comes for this long is dead.
+/// A socket without any traffic, not even answers to our pings, for this long is dead.
 const MAX_SILENCE: Duration = Duration::from_secs(50);
 
-/// A socket that answers pings, but brings no frame for this long, may be forgotten on the other side.
+/// The server may have forgotten a socket that answers pings but delivers no frame for this long.
 const MAX_QUIET: Duration = Duration::from_mins(1);
 
 const NORMAL_CLOSURE: u16 = 1000;
@@ -41,7 +41,7 @@ impl DingTalk {
         }
     }
 
-    /// Asks for a ticket and opens a socket with it.
+    /// Requests a ticket and opens a socket with it.
     async fn dial(&self) -> Result<WebSocket, ConnectionError> {
         let opened = self.api.open_connection(&[MESSAGE_TOPIC, CARD_TOPIC]).await?;
         let lost = || {
@@ -55,7 +55,7 @@ impl DingTalk {
         Ok(WebSocket::connect(SERVER, url.as_str()).await?)
     }
 
-    /// Reads frames until the socket should be replaced by another one.
+    /// Reads frames until the socket should be replaced.
     async fn read_socket(
         &self,
         socket: &mut WebSocket,
@@ -88,7 +88,7 @@ impl DingTalk {
                         .await
                         .map_err(|error| not_stored(&error))?;
                     if self.webhooks.keep(chat.clone(), route) {
-                        // The console does not show the ids that `groups` needs.
+                        // Log the chat's id: the console does not show the ids that `groups` needs.
                         tracing::info!("{SERVER}: somebody has written in the chat {chat}");
                     }
                 }
@@ -97,7 +97,7 @@ impl DingTalk {
                     .await
                     .map_err(|error| not_stored(&error))?;
             }
-            // Also what nobody can read: it would come again and again.
+            // Acknowledge unreadable frames too, or the server would send them again and again.
             socket.send_text(frame.acknowledgement()).await?;
             if frame.is_disconnect() {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! Events of the stream as the host reads them. Pure.
+//! Decodes frames of the stream into events for the chat host. Pure.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use super::{
     writing::PERSON_PREFIX,
 };
 
-/// An event, and the way to answer it.
+/// An event, and the route for its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedEvent {
     pub event: InboundEvent,
     pub route: Option<ReplyRoute>,
 }
 
-/// Reads a frame; `None` if it has no event for us.
+/// Decodes a frame. Returns `None` if it has no event for us.
 pub fn decode_frame(frame: &StreamFrame) -> Option<DecodedEvent> {
     if frame.kind != "CALLBACK" {
         return None;
@@ -60,7 +60,7 @@ struct RobotMessage {
 }
 
 impl RobotMessage {
-    /// Returns the id of the sender. An id of the staff counts only in the robot's own organisation.
+    /// Returns the sender's id. A staff id is meaningful only inside the robot's own organisation.
     fn sender_id(&self) -> Option<String> {
         let is_own = match (&self.sender_corp_id, &self.chatbot_corp_id) {
             (Some(sender), Some(robot)) => sender == robot,
@@ -95,7 +95,7 @@ fn decode_message(message: RobotMessage, frame: &StreamFrame) -> Option<DecodedE
         id: key.as_str().into(),
         text: text.into(),
         is_direct,
-        // A group delivers only what mentions the robot.
+        // A group delivers only messages that mention the robot.
         is_addressed: message.is_in_at_list.unwrap_or(true),
         quoted: quoted_text(&message),
         files: words.files,
@@ -106,14 +106,15 @@ fn decode_message(message: RobotMessage, frame: &StreamFrame) -> Option<DecodedE
     Some(DecodedEvent { event, route })
 }
 
-/// A route without an end is not used: nobody knows when it stops to work.
+/// Returns the route for an answer. A route without an expiry time is ignored, because we could not
+/// tell when it stops working.
 fn read_route(message: &RobotMessage) -> Option<ReplyRoute> {
     let value = message.session_webhook.as_deref().filter(|url| !url.is_empty())?;
     let expires_at = Timestamp::from_millisecond(message.session_webhook_expired_time?).ok()?;
     Some(ReplyRoute { value: value.into(), expires_at })
 }
 
-/// The text that this one answers, unless it is the robot's own.
+/// Returns the text that this message answers, unless the robot wrote it.
 fn quoted_text(message: &RobotMessage) -> Option<Arc<str>> {
     let replied = &message.text["repliedMsg"];
     let from = replied["senderId"].as_str();
@@ -124,7 +125,7 @@ fn quoted_text(message: &RobotMessage) -> Option<Arc<str>> {
     (!text.is_empty()).then(|| text.into())
 }
 
-/// The words and files of a message.
+/// The text and files of a message.
 #[derive(Default)]
 struct Words {
     text: String,
@@ -185,7 +186,7 @@ fn decode_press(press: CardPress, frame: &StreamFrame) -> Option<DecodedEvent> {
         return None;
     }
     let kind = InboundKind::Press(ButtonPress {
-        // The answer goes to the person.
+        // The answer goes to the person who pressed.
         id: press.user_id.as_str().into(),
         value: value.into(),
         message_id: Some(press.out_track_id.as_str().into()),

@@ -1,4 +1,5 @@
-//! Files: those of people come under a code, our own are uploaded and then named in a message.
+//! Files. A file from a person is downloaded by its code; a file of ours is uploaded and then named
+//! in a message.
 
 use angelia_core::ports::{InboundFile, OutgoingFile, SendError, SendErrorKind, SentMessage};
 use reqwest::Method;
@@ -24,7 +25,7 @@ impl DingTalk {
         let boundary = format!("angelia-{}", self.clock.fresh_uuid().simple());
         let (content_type, form) = encode_form(&boundary, &[], ("media", &file.name, &bytes));
         let uploaded = self.api.upload(kind, &content_type, form).await.map_err(SendError::from);
-        // An upload alone shows nothing to anybody.
+        // Nobody sees an upload before a message names it, so this may be repeated.
         let media = uploaded.map_err(|error| match error.kind {
             SendErrorKind::Unknown => SendError { kind: SendErrorKind::NotSent, ..error },
             SendErrorKind::NotSent | SendErrorKind::Refused => error,

@@ -1,4 +1,4 @@
-//! The forms that a message can have, for both ways to send it. Pure.
+//! The forms of a message, for both ways to send it. Pure.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use serde_json::{Map, Value, json};
 use super::title::{is_plain, title_of};
 use crate::chat::formatting::to_common_markdown;
 
-/// An action card has at most this many buttons.
+/// The limit on buttons of an action card.
 const MAX_BUTTONS: usize = 5;
 
-/// The client writes this text into the chat when such a link is pressed.
+/// A link of this kind makes the client write the given text into the chat.
 const WRITE_LINK: &str = "dtmd://dingtalkclient/sendMessage?content=";
 
-/// A message in one of the forms that DingTalk has.
+/// A message in one of DingTalk's forms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Text(String),
@@ -22,7 +22,8 @@ pub(super) enum Form {
         title: String,
         text: String,
     },
-    /// Markdown with buttons that write a text each: label and text.
+    /// Markdown with buttons, each of which writes a text into the chat. The pairs are label and
+    /// text.
     ActionCard {
         title: String,
         text: String,
@@ -49,7 +50,7 @@ impl Form {
         Self::ActionCard { title, text, buttons }
     }
 
-    /// Returns the body for a session webhook.
+    /// Returns the request body for a session webhook.
     pub(super) fn webhook_body(&self) -> Value {
         match self {
             Self::Text(text) => json!({"msgtype": "text", "text": {"content": text}}),
@@ -68,7 +69,7 @@ impl Form {
         }
     }
 
-    /// Returns the name of the form and its parameters for the API.
+    /// Returns the message key and the parameters for the API.
     pub(super) fn api_parameters(&self) -> (String, Value) {
         match self {
             Self::Text(text) => ("sampleText".to_owned(), json!({"content": text})),

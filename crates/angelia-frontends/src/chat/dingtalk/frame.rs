@@ -1,14 +1,14 @@
-//! Frames of the stream, and the answers to them. Pure.
+//! Frames of the stream, and their acknowledgements. Pure.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The topic of messages to the robot.
 pub(super) const MESSAGE_TOPIC: &str = "/v1.0/im/bot/messages/get";
-/// The topic of presses on cards.
+/// The topic of button presses on cards.
 pub(super) const CARD_TOPIC: &str = "/v1.0/card/instances/callback";
 
-/// A frame of the server.
+/// A frame from the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamFrame {
@@ -31,14 +31,14 @@ pub struct FrameHeaders {
 }
 
 impl StreamFrame {
-    /// Reads a frame; `None` if it is none.
+    /// Parses a frame.
     pub fn parse(text: &str) -> Option<Self> {
-        // A list would be read as the fields in their order.
+        // Reject arrays: serde would read one as the fields in order.
         let is_object = text.trim_start().starts_with('{');
         serde_json::from_str(text).ok().filter(|_| is_object)
     }
 
-    /// Returns the answer that acknowledges the frame.
+    /// Returns the frame that acknowledges this one.
     pub(super) fn acknowledgement(&self) -> String {
         let data = match self.kind.as_str() {
             "CALLBACK" => json!({"response": {}}).to_string(),
@@ -54,12 +54,12 @@ impl StreamFrame {
         .to_string()
     }
 
-    /// Whether the server delivers nothing more on this socket.
+    /// Returns whether the server will deliver nothing more on this socket.
     pub(super) fn is_disconnect(&self) -> bool {
         self.kind == "SYSTEM" && self.headers.topic == "disconnect"
     }
 
-    /// Returns the data.
+    /// Parses the frame's data.
     pub(super) fn read_data(&self) -> Option<Value> {
         serde_json::from_str(&self.data).ok()
     }

@@ -1,11 +1,12 @@
 //! The channel `dingtalk:CONVERSATION` (a group) or `dingtalk:user:STAFF` (a person): a robot in Stream mode.
-//! An event is stored before its frame is acknowledged.
+//! Every event is stored before its frame is acknowledged.
 //!
-//! - [`DingTalk`]: the adapter; `connection`: its socket, over which events come.
-//! - [`decode_frame`]: frames of the socket, their answers, and the events in them. Pure.
-//! - `open_api`: one request of the platform, its access token, and what an error means.
-//! - `session_webhook`: the free way to answer, as long as the platform keeps it open.
-//! - `writing`: sends messages, each in a `form`, by the way that is open; `cards`: answers that grow, and buttons; `files`.
+//! - [`DingTalk`]: the adapter; `connection`: the socket that events arrive on.
+//! - [`decode_frame`]: frames of the socket, their acknowledgements, and their events. Pure.
+//! - `open_api`: one API request, the access token, and the meaning of errors.
+//! - `session_webhook`: answers without a quota, for as long as the platform allows it.
+//! - `writing`: sends messages, each in a `form`, by webhook or API; `cards`: growing answers, and buttons;
+//!   `files`.
 
 mod adapter;
 mod cards;

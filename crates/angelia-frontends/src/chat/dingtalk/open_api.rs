@@ -1,4 +1,4 @@
-//! One request of DingTalk's API, its access token, and what an error means.
+//! One request to DingTalk's API, the access token, and the meaning of errors.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -25,13 +25,13 @@ const TOKEN_HEADER: &str = "x-acs-dingtalk-access-token";
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The pause after a refusal that names none.
+/// The pause after a rate limit error that names none.
 const LIMIT_PAUSE: Duration = Duration::from_secs(1);
 
-/// The code of a permission that the app does not have.
+/// The error code for a missing permission.
 const NO_PERMISSION: &str = "AccessTokenPermissionDenied";
 
-/// Requests with the credentials of one app.
+/// Sends requests with the credentials of one app.
 pub(super) struct OpenApi {
     pub(super) client: Client,
     base: Url,
@@ -47,7 +47,7 @@ pub(super) enum OpenApiError {
     Refused(OpenApiRefusal),
 }
 
-/// An answer that is no success.
+/// An error response.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OpenApiRefusal {
     status: u16,
@@ -90,7 +90,8 @@ impl OpenApi {
         })
     }
 
-    /// Calls a method with the access token. A token that is not accepted is replaced once.
+    /// Calls a method with the access token. If the platform rejects the token, tries once more
+    /// with a new one.
     pub(super) async fn call(
         &self,
         method: Method,
@@ -105,7 +106,7 @@ impl OpenApi {
         .await
     }
 
-    /// Asks for a connection, which needs the credentials themselves.
+    /// Requests a connection. This needs the credentials themselves, not a token.
     pub(super) async fn open_connection(&self, topics: &[&str]) -> Result<Value, OpenApiError> {
         let subscriptions: Vec<Value> =
             topics.iter().map(|topic| json!({"type": "CALLBACK", "topic": topic})).collect();
@@ -120,7 +121,7 @@ impl OpenApi {
         send(request.body(body.to_string())).await
     }
 
-    /// Uploads a file, and returns the id under which a message can name it.
+    /// Uploads a file and returns the id by which a message can refer to it.
     pub(super) async fn upload(
         &self,
         kind: &str,
@@ -146,7 +147,8 @@ impl OpenApi {
         }
     }
 
-    /// Fetches a file from an address that the platform has returned; it gets no credentials.
+    /// Downloads a file from an address that the platform returned. The request carries no
+    /// credentials.
     pub(super) async fn download(&self, address: &str, limit: u64) -> Result<Vec<u8>, SendError> {
         let refused = |message: String| SendError::new(SendErrorKind::Refused, message);
         let url = parse_address(address)
@@ -161,7 +163,6 @@ impl OpenApi {
         read_body(SERVER, response, limit).await
     }
 
-    /// Checks the credentials.
     pub(super) async fn check_credentials(&self) -> Result<(), OpenApiError> {
         self.access_token(None).await.map(drop)
     }
@@ -180,7 +181,7 @@ impl OpenApi {
         }
     }
 
-    /// Returns a token that is valid, as far as we know; another one than `refused`.
+    /// Returns a token that should be valid and is not the `refused` one.
     async fn access_token(&self, refused: Option<&str>) -> Result<Arc<str>, OpenApiError> {
         self.token.get(refused, self.fetch_token()).await
     }
@@ -189,7 +190,7 @@ impl OpenApi {
         let body = json!({"appKey": &*self.client_id, "appSecret": &*self.client_secret});
         let request = self.request(Method::POST, "/v1.0/oauth2/accessToken");
         let answer = send(request.body(body.to_string())).await.map_err(|error| match error {
-            // Nothing was sent yet that could have arrived.
+            // The actual request was not sent yet, so it cannot have arrived.
             OpenApiError::Transport(error) => {
                 OpenApiError::Transport(SendError { kind: SendErrorKind::NotSent, ..error })
             }
@@ -224,7 +225,7 @@ async fn send(request: RequestBuilder) -> Result<Value, OpenApiError> {
         let message = format!("{SERVER} answered {status} without JSON");
         OpenApiError::Transport(SendError::new(SendErrorKind::Unknown, message))
     })?;
-    // The older API has its errors in a success.
+    // The older API reports errors in successful responses.
     match answer["errcode"].as_i64() {
         None | Some(0) => Ok(answer),
         Some(code) => Err(OpenApiError::Refused(OpenApiRefusal {
@@ -268,7 +269,7 @@ impl OpenApiRefusal {
         self.status == 429 || marks.iter().any(|mark| code.contains(mark))
     }
 
-    /// Returns the permissions that the app lacks, if that is the reason.
+    /// Returns the permissions that the app lacks, if they caused the error.
     pub(super) fn missing_permission(&self) -> Option<String> {
         let is_missing = self.code.contains(NO_PERMISSION) || !self.scopes.is_empty();
         is_missing.then(|| self.scopes.join(", "))
@@ -293,7 +294,7 @@ impl From<OpenApiError> for SendError {
         };
         let kind = match refusal.status {
             _ if refusal.is_about_rate() => SendErrorKind::NotSent,
-            // Credentials may be accepted again after a change on the other side.
+            // The credentials may be accepted again after a change on the platform.
             _ if refusal.is_about_token() => SendErrorKind::NotSent,
             500.. => SendErrorKind::Unknown,
             _ => SendErrorKind::Refused,

@@ -1,5 +1,5 @@
-//! The session webhooks of chats: an address that comes with each message, under which it can be answered
-//! for a while without credentials and without a quota.
+//! Session webhooks. Each message brings an address that accepts answers for a while, without credentials
+//! and without a quota.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -12,33 +12,34 @@ use serde_json::Value;
 use super::open_api::SERVER;
 use crate::chat::platform_http::{classify_transport_error, parse_address, retry_after};
 
-/// An address is not used any more this long before it ends: people report earlier ends than announced.
+/// How long before its announced end an address is no longer used: some end early.
 const MARGIN: Duration = Duration::from_mins(5);
 
-/// The code of "too many in a minute".
+/// The error code for too many messages in a minute.
 const TOO_MANY: i64 = 130_101;
 
-/// The newest address of each chat.
+/// The newest webhook address of each chat.
 #[derive(Debug, Default)]
 pub(super) struct SessionWebhooks {
     routes: Mutex<HashMap<Arc<str>, ReplyRoute>>,
 }
 
-/// Why a message did not go this way.
+/// Why a message could not be sent to a session webhook.
 #[derive(Debug)]
 pub(super) enum SessionError {
-    /// It has certainly not arrived, and may go another way.
+    /// The message certainly did not arrive and can be sent another way.
     Closed(String),
     Failed(SendError),
 }
 
 impl SessionWebhooks {
-    /// Keeps the newest address of a chat. Returns whether the chat had none before.
+    /// Stores the newest address of a chat. Returns whether the chat had none before.
     pub(super) fn keep(&self, chat: Arc<str>, route: ReplyRoute) -> bool {
         self.routes.lock().insert(chat, route).is_none()
     }
 
-    /// Returns the address for a chat, if it may still be used: unexpired, and encrypted or on this machine.
+    /// Returns the address of a chat if it is still usable: not expired, and either encrypted or on this
+    /// machine.
     pub(super) fn find(&self, chat: &str, now: Timestamp) -> Option<Url> {
         let mut routes = self.routes.lock();
         let route = routes.get(chat)?;
@@ -50,7 +51,7 @@ impl SessionWebhooks {
         parse_address(&route.value).ok()
     }
 
-    /// Forgets an address that the platform has closed, unless a newer one has come.
+    /// Forgets an address that the platform closed, unless there is a newer one.
     pub(super) fn forget(&self, chat: &str, url: &Url) {
         let mut routes = self.routes.lock();
         let is_same = |route: &ReplyRoute| parse_address(&route.value).ok().as_ref() == Some(url);
@@ -60,7 +61,7 @@ impl SessionWebhooks {
     }
 }
 
-/// Posts a message. The request has no credentials: the address alone is the right to answer.
+/// Posts a message. The request carries no credentials: knowing the address is enough.
 pub(super) async fn post(client: &Client, url: &Url, body: &Value) -> Result<(), SessionError> {
     let request = client.post(url.clone()).header(header::CONTENT_TYPE, "application/json");
     let response = request.body(body.to_string()).send().await.map_err(|error| {

@@ -1,11 +1,11 @@
-//! Whether a text needs formatting, and its title.
+//! Tells whether a text needs formatting, and finds its title.
 
 use angelia_core::ports::{BlockKind, RichText, Span, SpanStyle};
 
-/// The longest title, which the list of chats and notifications show.
+/// The longest title. Chat lists and notifications show it.
 const MAX_TITLE: usize = 40;
 
-/// Returns whether a text has no formatting, so that it can go as it is.
+/// Returns whether a text has no formatting and can be sent as plain text.
 pub(super) fn is_plain(text: &RichText) -> bool {
     text.blocks.iter().all(|block| {
         let is_plain = |span: &Span| {
@@ -16,7 +16,7 @@ pub(super) fn is_plain(text: &RichText) -> bool {
     })
 }
 
-/// Returns the beginning of a text, for lists and notifications.
+/// Returns the beginning of a text as a title.
 pub(super) fn title_of(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("Angelia");
     line.chars().take(MAX_TITLE).collect()

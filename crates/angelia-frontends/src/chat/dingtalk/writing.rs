@@ -1,5 +1,5 @@
-//! Sends messages by the way that is open: the session webhook of the chat until shortly before its end, then the
-//! API. Both within DingTalk's rates.
+//! Sends messages within DingTalk's rates: through the chat's session webhook while that is open, otherwise
+//! through the API.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,19 +15,19 @@ use super::{
 };
 use crate::chat::send_budget::SendRate;
 
-/// Before the staff id of a person, in the address of a direct chat.
+/// Precedes a person's staff id in the address of a direct chat.
 pub(super) const PERSON_PREFIX: &str = "user:";
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(super) const OVERALL_RATE: SendRate = SendRate { count: 20, period: SECOND };
 const PERSON_RATES: [SendRate; 1] = [SendRate { count: 5, period: SECOND }];
-/// The limit of robots of a group; other robots may have a higher one, but none is documented.
+/// The limit for group robots. Other robots may have a higher one, but none is documented.
 const GROUP_RATES: [SendRate; 1] = [SendRate { count: 20, period: Duration::from_secs(61) }];
 
-/// Whom a message is for.
+/// The recipient of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Recipient<'a> {
-    /// The id of a conversation.
+    /// A conversation id.
     Group(&'a str),
     /// A staff id.
     Person(&'a str),
@@ -56,7 +56,7 @@ impl DingTalk {
         if let Some(template) = self.template.as_deref().filter(|_| !message.buttons.is_empty()) {
             self.wait_for_budget(chat).await;
             match self.send_card(template, chat, recipient, message).await {
-                // Whoever waits for a decision must see the question, in whatever form.
+                // A person must see the question in any case, so fall back to plain text.
                 Err(error) if error.kind == SendErrorKind::Refused => {
                     tracing::warn!("a card was refused, its text goes alone: {error}");
                 }
@@ -65,13 +65,15 @@ impl DingTalk {
         }
         self.wait_for_budget(chat).await;
         self.send_form(chat, recipient, &Form::of(message)).await?;
-        // Messages have no id. A question gets ours: nothing can change it, but it is known to be shown.
+        // The platform returns no message id. A question gets ours: the message cannot be edited, but the id
+        // records that it was shown.
         let has_buttons = !message.buttons.is_empty();
         let message_id = has_buttons.then(|| Arc::clone(&message.id));
         Ok(SentMessage { message_id })
     }
 
-    /// Sends a message by the session webhook, or by the API when that is closed or about to be.
+    /// Sends a message through the session webhook, or through the API if the webhook is closed or
+    /// about to close.
     async fn send_form(
         &self,
         chat: &str,
@@ -94,7 +96,7 @@ impl DingTalk {
         self.send_by_api(recipient, &key, &parameters).await
     }
 
-    /// Sends a message by the documented calls for groups and for persons.
+    /// Sends a message with the API calls for groups and persons.
     pub(super) async fn send_by_api(
         &self,
         recipient: Recipient<'_>,
@@ -130,7 +132,7 @@ impl DingTalk {
     }
 }
 
-/// A success can still name people who got nothing.
+/// Checks a successful response, which can still name people who got nothing.
 fn check_receipt(answer: &Value) -> Result<(), SendError> {
     let has_some =
         |name: &str| answer[name].as_array().is_some_and(|list: &Vec<Value>| !list.is_empty());

@@ -1,4 +1,4 @@
-//! The adapter: who the bot is, what Discord can do, and whether the set-up is right.
+//! The Discord adapter: identifies the bot, states the platform's capabilities, and checks the set-up.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -26,45 +26,45 @@ use crate::chat::{
 
 const PLATFORM: &str = "discord";
 
-/// Where a bot is set up.
+/// The page where bots are set up.
 const PORTAL: &str = "https://discord.com/developers/applications";
 
-/// The longest message, with its formatting.
+/// The longest message, including its formatting.
 pub(super) const MAX_LENGTH: LengthLimit = LengthLimit { max: 2000, unit: LengthUnit::CodePoints };
 
-/// The flags of an application that may read messages: in any number of servers, or in less than a hundred.
+/// The application flags that allow reading messages: in any number of servers, or in fewer than a hundred.
 const READS_MESSAGES: u64 = 1 << 18 | 1 << 19;
 
-/// The permissions that the bot needs in a server: see channels, write there and in threads, attach files, read what
-/// was written before.
+/// The permissions that the bot needs in a server: see channels, write in channels and threads, attach files,
+/// and read the message history.
 const PERMISSIONS: u64 = 1 << 10 | 1 << 11 | 1 << 15 | 1 << 16 | 1 << 38;
 
-/// A message that only the person sees.
+/// Marks a message that only one person sees.
 pub(super) const PRIVATE: u32 = 1 << 6;
 
 /// The longest description of a command.
 const MAX_DESCRIPTION: usize = 100;
 
-/// The pause between two previews. Five edits in five seconds are allowed.
+/// The pause between two previews. Discord allows five edits in five seconds.
 const PREVIEW_INTERVAL: Duration = Duration::from_millis(1500);
 
 #[derive(Debug, thiserror::Error)]
 pub enum DiscordError {
     #[error(transparent)]
     Address(#[from] AddressProblem),
-    #[error("the token is not one of a Discord bot; it has three parts with dots between them")]
+    #[error("this is not the token of a Discord bot; it has three parts with dots between them")]
     Token,
 }
 
-/// A bot of Discord.
+/// A Discord bot.
 pub struct Discord {
     pub(super) api: RestApi,
     identity: Mutex<Option<DiscordBot>>,
     pub(super) resumes: Mutex<ResumeRecord>,
-    /// The names of the channels of servers, which are known once they were asked for.
+    /// The chat names of server channels that were already looked up.
     pub(super) chat_names: Mutex<HashMap<Arc<str>, Arc<str>>>,
     pub(super) budget: SendBudget,
-    /// Previews have rates of their own besides, so that messages find room.
+    /// Previews additionally have their own budget, so that messages find room.
     pub(super) preview_budget: SendBudget,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -87,7 +87,7 @@ struct Application {
 }
 
 impl Discord {
-    /// `base_url`: another server of the same protocol.
+    /// Creates the adapter. `base_url` names another server with the same protocol.
     pub fn new(
         token: &str,
         base_url: Option<&str>,
@@ -110,7 +110,7 @@ impl Discord {
         })
     }
 
-    /// Returns who the bot is.
+    /// Returns the bot's identity.
     pub(super) async fn identity(&self) -> Result<DiscordBot, ConnectionError> {
         if let Some(known) = self.identity.lock().clone() {
             return Ok(known);
@@ -125,7 +125,8 @@ impl Discord {
         parse(self.api.call(&route, &Value::Null).await?, "which application the bot belongs to")
     }
 
-    /// Tells the person that their command was taken; its answer is a message.
+    /// Confirms to the person that the bot received the command. The answer to it is a separate
+    /// message.
     pub(super) async fn confirm_command(&self, id: &str, kind: &InboundKind) {
         let InboundKind::Message(message) = kind else { return };
         if let Err(error) = self.tell_privately(id, &message.text).await {
@@ -133,7 +134,7 @@ impl Discord {
         }
     }
 
-    /// Answers an interaction with a text that only its person sees.
+    /// Answers an interaction with a text that only its author sees.
     async fn tell_privately(&self, id: &str, text: &str) -> Result<(), SendError> {
         let content = to_markdown(&RichText::plain(text));
         let content: String = content.chars().take(MAX_LENGTH.max).collect();
@@ -150,14 +151,14 @@ impl Discord {
         };
         let application = self.application().await.map_err(not_sent)?;
         let words = json!([{
-            "type": 3, "name": "text", "description": "what stands behind the command",
+            "type": 3, "name": "text", "description": "the text after the command",
             "required": false,
         }]);
         let commands: Vec<Value> = commands
             .iter()
             .map(|one| {
                 let about: String = one.about.chars().take(MAX_DESCRIPTION).collect();
-                // In servers, and in direct messages with the bot.
+                // Offer the command in servers and in direct messages with the bot.
                 json!({
                     "type": 1, "name": one.name, "description": about, "options": words,
                     "contexts": [0, 1],
@@ -210,7 +211,7 @@ impl Discord {
     }
 }
 
-/// Reads an answer; `what` says what it should tell.
+/// Parses a response. `what` names the expected information in the error.
 fn parse<T: serde::de::DeserializeOwned>(answer: Value, what: &str) -> Result<T, ConnectionError> {
     serde_json::from_value(answer).map_err(|error| {
         let message = format!("{SERVER} does not say {what}: {error}");

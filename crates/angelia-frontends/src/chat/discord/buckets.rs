@@ -1,19 +1,20 @@
-//! The limits of the REST API, as its headers tell them: each route has a bucket for each channel. Pure.
+//! The rate limits of the REST API, as its headers state them. Each route has a bucket per channel.
+//! Pure.
 
 use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// A request that counts against a bucket.
+/// Identifies the bucket of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BucketKey {
     /// The method and the path without ids.
     pub(super) route: &'static str,
-    /// The channel, or nothing.
+    /// The channel, or an empty string.
     pub(super) major: String,
 }
 
-/// What the headers of an answer say.
+/// The rate limit headers of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LimitHeaders {
     /// The name of the bucket, which several routes may share.
@@ -22,14 +23,14 @@ pub(super) struct LimitHeaders {
     pub(super) reset_after: Duration,
 }
 
-/// Buckets that are over are forgotten when there are so many.
+/// Above this number of buckets, those that have been reset are forgotten.
 const MAX_BUCKETS: usize = 1000;
 
 #[derive(Debug, Default)]
 pub(super) struct RateBuckets {
-    /// Until when nothing at all may be sent.
+    /// Until this time, no request at all may be sent.
     closed_until: Option<Instant>,
-    /// The names of buckets, by route.
+    /// The name of the bucket of each route.
     names: HashMap<&'static str, String>,
     buckets: HashMap<(String, String), Bucket>,
 }
@@ -41,7 +42,7 @@ struct Bucket {
 }
 
 impl RateBuckets {
-    /// Takes a place in a bucket. Returns when there is one if there is none now.
+    /// Takes a slot in a bucket. If it is full, returns when a slot becomes free.
     pub(super) fn take(&mut self, key: &BucketKey, now: Instant) -> Result<(), Instant> {
         if let Some(at) = self.free_at(key, now) {
             return Err(at);
@@ -53,14 +54,14 @@ impl RateBuckets {
         Ok(())
     }
 
-    /// Returns when there is a place in a bucket, if there is none now.
+    /// Returns when a slot in a bucket becomes free, or `None` if there is one now.
     pub(super) fn free_at(&self, key: &BucketKey, now: Instant) -> Option<Instant> {
         let bucket = self.buckets.get(&self.bucket_name(key));
         let reset_at = bucket.filter(|one| one.remaining == 0).map(|one| one.reset_at);
         reset_at.max(self.closed_until).filter(|at| *at > now)
     }
 
-    /// Learns from the headers of an answer.
+    /// Updates a bucket from the headers of a response.
     pub(super) fn learn(&mut self, key: &BucketKey, headers: LimitHeaders, now: Instant) {
         if let Some(name) = headers.bucket {
             self.names.insert(key.route, name);
@@ -72,7 +73,7 @@ impl RateBuckets {
         self.buckets.insert(self.bucket_name(key), bucket);
     }
 
-    /// A request was refused because there were too many.
+    /// Closes a bucket, or all of them, after Discord refused a request for its rate.
     pub(super) fn close(
         &mut self,
         key: &BucketKey,

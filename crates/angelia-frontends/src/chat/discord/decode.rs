@@ -1,4 +1,4 @@
-//! Dispatches of the gateway as events. Pure. One that cannot be read is left out and never stops those after it.
+//! Decodes gateway dispatches into events. Pure. An unreadable dispatch is skipped and never stops later ones.
 
 use std::sync::Arc;
 
@@ -13,29 +13,29 @@ use super::payload::{
     Attachment, DeletedMessages, DiscordMessage, Interaction, Member, QuotedMessage, User,
 };
 
-/// The kinds of messages that have the words of a person: a message, and an answer to one.
+/// The message types that contain a person's words: a message, and a reply to one.
 const WORD_KINDS: [u32; 2] = [0, 19];
 
-/// The kinds of interactions.
+/// The types of interactions.
 const COMMAND: u32 = 2;
 const PRESS: u32 = 3;
 
-/// The ids of Discord begin with the milliseconds since 2015.
+/// Discord ids start with the milliseconds since 2015.
 const DISCORD_EPOCH: u64 = 1_420_070_400_000;
 
-/// An event, and what the connection does with it.
+/// An event, and what the connection needs to handle it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dispatch {
-    /// Its chat is the channel, which may be a thread of another one.
+    /// The event's `chat` is the channel, which may be a thread in another channel.
     pub event: InboundEvent,
-    /// It comes from a server, whose channels may be threads.
+    /// Whether it comes from a server, where channels may be threads.
     pub is_in_server: bool,
-    /// The id of the command that it comes from, which must be answered.
+    /// The id of the command interaction that caused the event. It must be answered.
     pub command: Option<Arc<str>>,
 }
 
 impl Dispatch {
-    /// Returns whether somebody in a server talks with others, not with the bot.
+    /// Returns whether this is a server message that is not addressed to the bot.
     pub fn is_foreign(&self) -> bool {
         match &self.event.kind {
             InboundKind::Message(message) | InboundKind::Edited(message) => {
@@ -46,7 +46,7 @@ impl Dispatch {
     }
 }
 
-/// Reads a dispatch; `bot` is the id of the bot.
+/// Decodes a dispatch. `bot` is the bot's id.
 pub fn decode_dispatch(name: &str, data: &Value, bot: &str) -> Vec<Dispatch> {
     match name {
         "MESSAGE_CREATE" => decode_message(data, bot, false).into_iter().collect(),
@@ -66,7 +66,7 @@ fn decode_message(data: &Value, bot: &str, is_edit: bool) -> Option<Dispatch> {
     let dedupe_key = match (&message.edited_timestamp, is_edit) {
         (_, false) => format!("message-{}", message.id),
         (Some(edited), true) => format!("edit-{}-{edited}", message.id),
-        // Something else about the message has changed, such as the preview of a link.
+        // Something else about the message changed, such as a link preview.
         (None, true) => return None,
     };
     let is_in_server = message.guild_id.is_some();
@@ -78,7 +78,7 @@ fn decode_message(data: &Value, bot: &str, is_edit: bool) -> Option<Dispatch> {
     Some(Dispatch { event, is_in_server, command: None })
 }
 
-/// Returns the message, or `None` if it has neither words nor files.
+/// Returns the message, or `None` if it has neither words nor files nor quoted text.
 fn read_words(message: DiscordMessage, bot: &str) -> Option<InboundMessage> {
     let is_bot =
         |quoted: &QuotedMessage| quoted.author.as_ref().is_some_and(|author| *author.id == *bot);
@@ -120,7 +120,7 @@ fn decode_deletions(data: &Value) -> Vec<Dispatch> {
     let event = |id: Arc<str>| InboundEvent {
         dedupe_key: format!("delete-{id}").into(),
         chat: Arc::clone(&channel_id),
-        // Discord does not say who it was.
+        // Discord does not say who deleted the message.
         sender: Sender::default(),
         kind: InboundKind::Deleted(id),
     };
@@ -135,7 +135,7 @@ fn decode_interaction(data: &Value) -> Option<Dispatch> {
     let mut member = interaction.member.take();
     let user = member.as_mut().and_then(|member| member.user.take()).or(interaction.user.take())?;
     let dedupe_key: Arc<str> = format!("interaction-{}", interaction.id).into();
-    // The answer needs both.
+    // Answering an interaction takes both its id and its token.
     let answer_id: Arc<str> = format!("{}/{}", interaction.id, interaction.token).into();
     let (kind, command) = match interaction.kind {
         PRESS => {
@@ -154,7 +154,7 @@ fn decode_interaction(data: &Value) -> Option<Dispatch> {
                 text.push_str(option.value.as_str().unwrap_or_default());
             }
             let message = InboundMessage {
-                // There is no message that an answer could point at.
+                // There is no message that an answer could refer to.
                 id: dedupe_key.clone(),
                 text: text.trim().into(),
                 is_direct,
@@ -182,7 +182,7 @@ fn sender_of(user: &User, member: Option<&Member>) -> Sender {
     }
 }
 
-/// Removes the mentions of the bot, which older programs write with an exclamation mark.
+/// Removes mentions of the bot. Older clients write them with an exclamation mark.
 fn remove_mention(text: &str, bot: &str) -> String {
     text.replace(&format!("<@{bot}>"), "").replace(&format!("<@!{bot}>"), "")
 }

@@ -1,4 +1,5 @@
-//! The connection to the gateway: does what the session says, and stores events with the place behind them.
+//! The connection to the gateway: carries out what the session decides, and stores events together with the
+//! resume point.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,22 +16,22 @@ use super::{
 };
 use crate::chat::web_socket::{SocketError, SocketMessage, WebSocket};
 
-/// The events that are asked for: servers, their messages, direct messages, and the words in all of them.
+/// The subscribed events: servers, their messages, direct messages, and message content.
 const INTENTS: u32 = 1 | 1 << 9 | 1 << 12 | 1 << 15;
 
-/// The longest time without any frame; heartbeats are answered more often.
+/// The longest time without any frame. Answers to heartbeats come more often.
 const SILENCE: Duration = Duration::from_mins(2);
 
-/// The code with which we leave a session that goes on, and one that does not.
+/// The close codes for a session that we will resume, and for one that we end.
 const KEEP_SESSION: u16 = 4000;
 const END_SESSION: u16 = 1000;
 
-/// The types of channels that are threads.
+/// The channel types that are threads.
 const THREAD_TYPES: [u64; 3] = [10, 11, 12];
 
-/// How to go on after a connection.
+/// What follows after a connection ends.
 enum Next {
-    /// Connect again, from here.
+    /// Connect again and resume at this point.
     Connect(Option<ResumePoint>),
     Fail(ConnectionError),
 }
@@ -42,7 +43,7 @@ struct Connection<'a> {
     bot: Arc<str>,
     socket: WebSocket,
     session: GatewaySession,
-    /// The place that the inbox has.
+    /// The resume point that the inbox has stored.
     stored: Option<ResumePoint>,
 }
 
@@ -86,7 +87,7 @@ impl Discord {
         Ok(self.follow_ending(ending, &session).await)
     }
 
-    /// Decides how to go on, and remembers whether the session could be resumed.
+    /// Decides what follows after a connection, and records whether resuming the session failed.
     async fn follow_ending(&self, ending: Ending, session: &GatewaySession) -> Next {
         let lost =
             |message: String| Next::Fail(ConnectionError::new(ConnectionErrorKind::Lost, message));
@@ -109,14 +110,14 @@ impl Discord {
                     return lost(why);
                 }
                 tracing::info!("{why}; a new one begins");
-                // Discord wants a random pause of one to five seconds.
+                // Discord asks for a random pause of one to five seconds.
                 sleep(Duration::from_secs(1) + Duration::from_secs(4).mul_f64(self.chance())).await;
                 Next::Connect(None)
             }
         }
     }
 
-    /// Asks where the gateway is, and whether a session may begin.
+    /// Returns the address of the gateway, or an error if no new session may begin now.
     async fn find_gateway(&self) -> Result<String, ConnectionError> {
         let gateway = self.api.call(&RestRoute::get("gateway/bot"), &Value::Null).await?;
         let limit = &gateway["session_start_limit"];
@@ -137,23 +138,24 @@ impl Discord {
         Ok(WebSocket::connect(SERVER, address).await?)
     }
 
-    /// Connects to where a session can be resumed.
+    /// Connects to the address where a session can be resumed.
     async fn dial_again(&self, point: &ResumePoint) -> Result<WebSocket, ConnectionError> {
         let address = self.api.gateway_url(&point.url).unwrap_or_default();
         let dialled = self.dial(&address).await;
-        // While Discord cannot be reached at all, the session is not to blame.
+        // Blame the session only if Discord itself can be reached.
         if dialled.is_err() && self.find_gateway().await.is_ok() {
             self.resumes.lock().note_failure();
         }
         dialled
     }
 
-    /// Returns a number between 0 and 1.
+    /// Returns a random number from 0 up to 1.
     fn chance(&self) -> f64 {
         f64::from(self.clock.fresh_uuid().as_bytes()[15]) / 256.0
     }
 
-    /// Returns the name of a channel in an address: a thread has its parent in front.
+    /// Returns a channel's chat name in addresses. The name of a thread begins with its parent
+    /// channel.
     async fn name_chat(&self, channel: &Arc<str>) -> Result<Arc<str>, ConnectionError> {
         if let Some(name) = self.chat_names.lock().get(channel) {
             return Ok(Arc::clone(name));
@@ -162,7 +164,7 @@ impl Discord {
             RestRoute::new(Method::GET, format!("channels/{channel}"), "GET channel", channel);
         let found = match self.api.call(&route, &Value::Null).await {
             Ok(found) => found,
-            // It is gone, or not for us.
+            // The channel is gone, or the bot may not see it.
             Err(RestError::Refused(refusal)) if [403, 404].contains(&refusal.status) => {
                 return Ok(Arc::clone(channel));
             }
@@ -200,7 +202,7 @@ impl Connection<'_> {
     fn read(&mut self, message: Result<SocketMessage, SocketError>) -> Vec<Reaction> {
         let text = match message {
             Ok(SocketMessage::Text(text)) => text,
-            // Only compressed frames would be binary, and nobody has asked for them.
+            // Only compressed frames are binary, and we did not ask for compression.
             Ok(SocketMessage::Binary(_)) => return Vec::new(),
             Err(SocketError::Closed { code, reason, .. }) => {
                 return vec![Reaction::Leave(ending_of_close(code, &reason))];
@@ -216,7 +218,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Does one thing; returns how the connection ends, if it does.
+    /// Carries out one reaction. Returns how the connection ends, if it does.
     async fn react(&mut self, reaction: Reaction) -> Result<Option<Ending>, ConnectionError> {
         let frame = match reaction {
             Reaction::Leave(ending) => return Ok(Some(ending)),
@@ -230,7 +232,8 @@ impl Connection<'_> {
                 return Ok(None);
             }
             Reaction::Heartbeat(seq) => {
-                // Between the events for us there are others.
+                // The sequence number also counts events that are not for us, so store it from time
+                // to time.
                 self.store(Vec::new()).await?;
                 json!({"op": 1, "d": seq})
             }
@@ -249,7 +252,7 @@ impl Connection<'_> {
         Ok(sent.err().map(|error| Ending::Lost(error.to_string())))
     }
 
-    /// Stores the events of a dispatch, then answers a command.
+    /// Stores the events of a dispatch, then confirms a command.
     async fn take_dispatch(&mut self, name: &str, data: &Value) -> Result<(), ConnectionError> {
         let decoded = decode_dispatch(name, data, &self.bot).into_iter();
         let decoded: Vec<Dispatch> = decoded.filter(|one| !one.is_foreign()).collect();
@@ -271,7 +274,8 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Stores events and the place behind them; without events, only a place that is new.
+    /// Stores events and the resume point after them. Without events, stores the resume point only
+    /// if it changed.
     async fn store(&mut self, events: Vec<InboundEvent>) -> Result<(), ConnectionError> {
         let place = self.session.resume_point();
         if events.is_empty() && (place.is_none() || place == self.stored) {

@@ -1,23 +1,23 @@
-//! Formatted text in the Markdown of Discord. Pure. Whatever Discord would read as something else is escaped, and
+//! Writes formatted text as Discord's Markdown. Pure. Everything that Discord would interpret is escaped, and
 //! addresses are written so that they show no preview.
 
 use std::fmt::Write as _;
 
 use angelia_core::ports::{BlockKind, RichBlock, RichText, Span, SpanStyle};
 
-/// Characters that mean something anywhere in a line.
+/// Characters with a meaning anywhere in a line.
 const SPECIAL: &str = "\\*_~`|<[";
 
-/// Characters that mean something at the beginning of a line.
+/// Characters with a meaning at the beginning of a line.
 const SPECIAL_FIRST: &str = "#>-+";
 
-/// Nobody sees it. It keeps marks apart that would be read as one.
+/// An invisible character that separates marks that would otherwise be read as one.
 const ZERO_WIDTH: char = '\u{200b}';
 
-/// A link with a longer address is only its words.
+/// A link with a longer address becomes plain text.
 const MAX_LINK: usize = 500;
 
-/// Returns the text as Discord reads it.
+/// Returns the text as Discord's Markdown.
 pub fn to_markdown(text: &RichText) -> String {
     let mut markdown = String::new();
     for (index, block) in text.blocks.iter().enumerate() {
@@ -47,7 +47,7 @@ fn push_code_block(markdown: &mut String, language: Option<&str>, spans: &[Span]
     markdown.extend(["```", language, "\n", &part_backticks(&text), "\n```"]);
 }
 
-/// Puts something invisible between backticks, so that they end no code.
+/// Puts an invisible character between adjacent backticks, so that they do not end the code.
 fn part_backticks(text: &str) -> String {
     text.replace("``", "`\u{200b}`").replace("``", "`\u{200b}`")
 }
@@ -63,13 +63,13 @@ fn write_lines(block: &RichBlock) -> String {
 /// Writes the spans of a block.
 struct LineWriter {
     text: String,
-    /// Only white space stands before the next character of the line.
+    /// Whether only white space precedes the next character of the line.
     is_line_start: bool,
 }
 
 impl LineWriter {
     fn push_span(&mut self, span: &Span) {
-        // Marks do not reach over the end of a line, nor stand beside white space.
+        // Marks work neither across line breaks nor next to white space.
         for (index, line) in span.text.split('\n').enumerate() {
             if index > 0 {
                 self.text.push('\n');
@@ -96,7 +96,7 @@ impl LineWriter {
         if words == link {
             self.push_address(&link);
         } else if words.contains(['[', ']', '\\']) || words.contains("://") {
-            // Discord would not read this as the words of a link.
+            // Discord would not accept this as the text of a link.
             self.push_styled(words, style);
             self.text.push_str(" (");
             self.push_address(&link);
@@ -113,7 +113,7 @@ impl LineWriter {
             .into_iter()
             .filter_map(|(is_set, mark)| is_set.then_some(mark))
             .collect();
-        // Nothing can be escaped in code and addresses, and marks in them would end those around them.
+        // Nothing can be escaped in code and addresses, and marks inside would end those around them.
         let is_verbatim = style.code || find_address(words, 0).is_some();
         let would_clash = is_verbatim && words.contains(['*', '~']);
         let has_marks = !marks.is_empty() && !would_clash;
@@ -134,7 +134,7 @@ impl LineWriter {
         }
     }
 
-    /// Adds characters that must not be read together with those before them.
+    /// Appends a mark and keeps it from merging with the character before it.
     fn push_mark(&mut self, mark: &str) {
         if mark.chars().next().is_some_and(|first| self.text.ends_with(first)) {
             self.text.push(ZERO_WIDTH);
@@ -164,7 +164,8 @@ impl LineWriter {
         self.push_plain(&words[from..]);
     }
 
-    /// In angle brackets an address is taken as it is, and shows no preview.
+    /// Appends an address in angle brackets, where nothing in it is interpreted and it shows no
+    /// preview.
     fn push_address(&mut self, address: &str) {
         self.text.extend(["<", address, ">"]);
         self.is_line_start = false;
@@ -183,14 +184,14 @@ impl LineWriter {
         }
     }
 
-    /// Returns whether the line is a number so far: with a dot, it would be the mark of a list.
+    /// Returns whether the line so far is only a number: a dot would turn it into a list item.
     fn is_number_so_far(&self) -> bool {
         let line = self.text.rsplit('\n').next().unwrap_or_default().trim_start();
         !line.is_empty() && line.chars().all(|c| c.is_ascii_digit())
     }
 }
 
-/// Finds the next web address in a text.
+/// Finds the next web address in a text and returns its range.
 fn find_address(text: &str, from: usize) -> Option<(usize, usize)> {
     let rest = &text[from..];
     let begin = ["http://", "https://"].iter().filter_map(|scheme| rest.find(scheme)).min()?;
@@ -210,7 +211,7 @@ fn find_address(text: &str, from: usize) -> Option<(usize, usize)> {
         }
         address = &address[..address.len() - last.len_utf8()];
     }
-    // The scheme alone is no address; the text behind it may have one.
+    // The scheme alone is not an address, but the text after it may contain one.
     if address.ends_with("//") || address.len() < "http://x".len() {
         let next = from + begin + "http".len();
         return find_address(text, next);
@@ -218,7 +219,7 @@ fn find_address(text: &str, from: usize) -> Option<(usize, usize)> {
     Some((from + begin, from + begin + address.len()))
 }
 
-/// Returns an address of the web in which nothing ends it too early.
+/// Returns a web address without characters that would end it early.
 fn encode_link(link: &str) -> Option<String> {
     let is_web = link.starts_with("http://") || link.starts_with("https://");
     if !is_web || link.len() > MAX_LINK {

@@ -1,12 +1,12 @@
-//! The channel `discord:CHANNEL[#THREAD]`: the gateway brings what people write and press, the REST API takes what
-//! we send. The gateway has no acknowledgement; the place in its session is the cursor, stored with every event, and
-//! a later connection goes on from there.
+//! The channel `discord:CHANNEL[#THREAD]`: messages and button presses arrive through the gateway, and answers
+//! go through the REST API. The gateway has no acknowledgements. Instead, the position in its session is the
+//! cursor: it is stored with every event, and a later connection resumes there.
 //!
-//! - [`Discord`]: the adapter; `gateway`: its connection; `writing`: what it sends.
-//! - `session`: the life of one connection to the gateway. Pure.
-//! - `decode`: dispatches as events, read by `payload`. Pure.
-//! - `rest`: one request of the REST API, and what its error means; `buckets`: its limits. The latter is pure.
-//! - [`to_markdown`]: formatted text in the Markdown of Discord. Pure.
+//! - [`Discord`]: the adapter; `gateway`: its connection; `writing`: sends messages.
+//! - `session`: the protocol of one gateway connection. Pure.
+//! - `decode`: decodes dispatches into events; `payload`: their JSON. Pure.
+//! - `rest`: one REST request and the meaning of its errors; `buckets`: the rate limits. The latter is pure.
+//! - [`to_markdown`]: writes formatted text as Discord's Markdown. Pure.
 
 mod adapter;
 mod buckets;

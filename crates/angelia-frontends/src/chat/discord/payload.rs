@@ -1,4 +1,4 @@
-//! The parts of dispatches that we read. Everything else in them is left alone.
+//! The fields of dispatches that we read. All others are ignored.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct Member {
     pub(super) nick: Option<String>,
     #[serde(default)]
     pub(super) roles: Vec<Arc<str>>,
-    /// Only in interactions.
+    /// Present only in interactions.
     pub(super) user: Option<User>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct QuotedMessage {
     pub(super) content: String,
 }
 
-/// A message that was forwarded.
+/// A forwarded message.
 #[derive(Deserialize)]
 pub(super) struct Snapshot {
     pub(super) message: QuotedMessage,

@@ -1,4 +1,4 @@
-//! One request of the REST API, and what its error means. A request waits for its bucket.
+//! One request to the REST API, and the meaning of its errors. A request waits for its rate limit bucket.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -14,38 +14,38 @@ use crate::chat::platform_http::{
     AddressProblem, build_client, classify_transport_error, parse_address, read_body, retry_after,
 };
 
-/// Where the API is.
+/// The default address of the API.
 const DEFAULT_ADDRESS: &str = "https://discord.com";
 
-/// The hosts of the gateway, and of files, where the API is Discord's own.
+/// The hosts of the gateway and of files when the API is Discord's own.
 const GATEWAY_DOMAIN: &str = "discord.gg";
 const FILE_HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
 
 pub(super) const SERVER: &str = "Discord";
 const JSON: &str = "application/json";
 
-/// Discord wants to know the program.
+/// Discord requires clients to identify themselves.
 const USER_AGENT: &str = concat!("DiscordBot (angelia, ", env!("CARGO_PKG_VERSION"), ")");
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An answer to a press that comes later is not wanted any more.
+/// The time limit for answering an interaction: Discord rejects later answers.
 const INTERACTION_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A request does not wait longer than this for its bucket; its caller tries again.
+/// The longest wait of a request for its bucket. After that, the caller retries.
 const MAX_BUCKET_WAIT: Duration = Duration::from_secs(15);
 
-/// Requests with the token of one bot.
+/// Sends requests with the token of one bot.
 pub(super) struct RestApi {
     client: Client,
     base: Url,
-    /// The API is not Discord's own.
+    /// Whether the API is on another server than Discord's.
     is_other_server: bool,
     token: Arc<str>,
     buckets: Mutex<RateBuckets>,
 }
 
-/// A request, and the bucket that it counts against.
+/// A request, and its rate limit bucket.
 #[derive(Clone, Debug)]
 pub(super) struct RestRoute {
     method: Method,
@@ -54,12 +54,13 @@ pub(super) struct RestRoute {
 }
 
 impl RestRoute {
-    /// `route` names the method and the path without ids, `major` the channel.
+    /// Creates a request. `route` names the method and the path without ids; `major` is the
+    /// channel.
     pub(super) fn new(method: Method, path: String, route: &'static str, major: &str) -> Self {
         Self { method, path, key: BucketKey { route, major: major.to_owned() } }
     }
 
-    /// A request about the bot itself.
+    /// Creates a GET request that concerns no channel.
     pub(super) fn get(path: &'static str) -> Self {
         Self::new(Method::GET, path.to_owned(), path, "")
     }
@@ -71,7 +72,7 @@ pub(super) enum RestError {
     Refused(RestRefusal),
 }
 
-/// An answer with an error.
+/// An error response.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct RestRefusal {
     #[serde(skip)]
@@ -101,7 +102,7 @@ impl RestApi {
         &self.token
     }
 
-    /// Makes a request, with JSON unless `body` is null. Waits for its bucket.
+    /// Waits for the bucket, then makes a request. Sends `body` as JSON unless it is null.
     pub(super) async fn call(&self, route: &RestRoute, body: &Value) -> Result<Value, RestError> {
         self.wait_for_bucket(&route.key).await?;
         let mut request = self.request(route);
@@ -111,7 +112,7 @@ impl RestApi {
         self.send(&route.key, request).await
     }
 
-    /// Makes a request with a form, for files.
+    /// Makes a request with a form that contains a file.
     pub(super) async fn upload(
         &self,
         route: &RestRoute,
@@ -126,11 +127,11 @@ impl RestApi {
     /// Returns an error if a request would have to wait for its bucket.
     pub(super) fn check_bucket(&self, route: &RestRoute) -> Result<(), SendError> {
         let now = Instant::now();
-        // The request itself takes the place.
+        // The request itself takes the slot later.
         self.buckets.lock().free_at(&route.key, now).map_or(Ok(()), |at| Err(busy(at - now)))
     }
 
-    /// Answers an interaction. Its token is in its id, so the bot's own stays here.
+    /// Answers an interaction. Its id contains a token of its own, so the bot's token is not sent.
     pub(super) async fn answer_interaction(
         &self,
         id: &str,
@@ -141,13 +142,13 @@ impl RestApi {
         let request = request.header(header::CONTENT_TYPE, JSON).body(answer.to_string());
         let key = BucketKey { route: "POST callback", major: id.to_owned() };
         match self.send(&key, request).await {
-            // It was answered already, or is not known any more.
+            // The interaction was already answered, or has expired.
             Err(RestError::Refused(refusal)) if [40060, 10062].contains(&refusal.code) => Ok(()),
             outcome => outcome.map(drop),
         }
     }
 
-    /// Fetches a file from its address, without credentials.
+    /// Downloads a file without sending credentials.
     pub(super) async fn download(&self, address: &str, limit: u64) -> Result<Vec<u8>, SendError> {
         let refused = |message: &str| SendError::new(SendErrorKind::Refused, message);
         let url: Url = address.parse().map_err(|_| refused("the file has no address"))?;
@@ -159,14 +160,14 @@ impl RestApi {
         let response = self.client.get(url).send().await;
         let response = response.map_err(|error| classify_transport_error(SERVER, &error))?;
         if !response.status().is_success() {
-            let message = format!("{SERVER} answered {} to the file", response.status());
+            let message = format!("{SERVER} answered {} for the file", response.status());
             return Err(SendError::new(SendErrorKind::NotSent, message));
         }
         read_body(SERVER, response, limit).await
     }
 
-    /// Returns the address of the gateway with our wishes. The token goes there, so it must be Discord's, or the
-    /// server of `base_url`.
+    /// Returns the gateway's address with our options. It receives the token, so it must belong to Discord or
+    /// be on the server of `base_url`.
     pub(super) fn gateway_url(&self, address: &str) -> Option<String> {
         let mut url: Url = address.parse().ok()?;
         let host = url.host_str()?;
@@ -258,24 +259,24 @@ fn read_limits(response: &Response) -> Option<LimitHeaders> {
     })
 }
 
-/// A request that its bucket does not let through now.
+/// Returns the error for a request that would exceed its rate limit.
 fn busy(wait: Duration) -> SendError {
     let error = SendError::new(SendErrorKind::NotSent, format!("{SERVER} wants a pause"));
     SendError { retry_after: Some(wait), ..error }
 }
 
 impl RestRefusal {
-    /// How long Discord asks to wait.
+    /// Returns how long Discord asks us to wait.
     fn pause(&self) -> Option<Duration> {
         self.retry_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
 
-    /// What the owner can do about it.
+    /// Returns what the owner can do about the error.
     const fn advice(&self) -> &'static str {
         match self.code {
             50001 => "; let the bot see the channel",
-            50007 => "; the person does not take direct messages of the bot",
-            50013 => "; give the bot the permission to write there",
+            50007 => "; the person does not accept direct messages from the bot",
+            50013 => "; give the bot permission to write there",
             40005 => "; the file is too large for this server",
             _ => "",
         }

@@ -1,5 +1,5 @@
-//! The life of one connection to the gateway: hello, identify or resume, heartbeats, and how it ends. Pure: it is
-//! given frames and the time, and says what to do.
+//! The protocol of one gateway connection: hello, identify or resume, heartbeats, and the end. Pure: it takes
+//! frames and the time, and returns what to do.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// How long the gateway has to say hello.
+/// The time limit for the gateway's hello.
 const HELLO_DEADLINE: Duration = Duration::from_secs(15);
 
-/// How long it has to begin the session, or to send the next event that was missed.
+/// The time limit for the start of the session, or for the next missed event.
 const READY_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A session that could not be resumed this often is given up.
+/// After this many failed attempts to resume a session, a new one is started.
 const MAX_FAILED_RESUMES: u32 = 3;
 
-/// Where a session goes on after a break. It is the cursor of the platform.
+/// Where a session resumes after an interruption. This is the platform's cursor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ResumePoint {
     #[serde(rename = "session")]
@@ -43,7 +43,7 @@ pub(super) enum SessionStart {
 }
 
 impl SessionStart {
-    /// Resumes if there is something to resume, and it has not failed too often.
+    /// Resumes at `point` if there is one, unless resuming has failed too often.
     pub(super) fn choose(point: Option<ResumePoint>, resumes: ResumeRecord) -> Self {
         match point {
             Some(point) if resumes.failed < MAX_FAILED_RESUMES => Self::Resume(point),
@@ -52,7 +52,7 @@ impl SessionStart {
     }
 }
 
-/// How often the session could not be resumed lately. It outlives connections.
+/// How often resuming has failed recently. Outlives connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ResumeRecord {
     failed: u32,
@@ -63,7 +63,7 @@ impl ResumeRecord {
         self.failed = self.failed.saturating_add(1);
     }
 
-    /// The session is gone, so the next connection identifies.
+    /// Records that the session is gone, so that the next connection identifies.
     pub(super) const fn give_up(&mut self) {
         self.failed = MAX_FAILED_RESUMES;
     }
@@ -73,7 +73,7 @@ impl ResumeRecord {
     }
 }
 
-/// A frame of the gateway.
+/// A frame from the gateway.
 #[derive(Debug, Deserialize)]
 pub(super) struct GatewayFrame {
     op: u8,
@@ -83,14 +83,14 @@ pub(super) struct GatewayFrame {
     t: Option<String>,
 }
 
-/// What the connection has to do.
+/// What the connection must do.
 #[derive(Debug, PartialEq)]
 pub(super) enum Reaction {
     Identify,
     Resume(ResumePoint),
-    /// A heartbeat with the number of the last event.
+    /// Send a heartbeat with the number of the last event.
     Heartbeat(Option<u64>),
-    /// The session has begun, or goes on.
+    /// The session has started or resumed.
     Live,
     Dispatch {
         name: String,
@@ -102,13 +102,13 @@ pub(super) enum Reaction {
 /// How a connection ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The session goes on in another connection, which is made at once if this one was live.
+    /// The session resumes in another connection; immediately if this one was live.
     Resume(String),
     /// The session is gone.
     Identify(String),
-    /// The session goes on in another connection, after a pause.
+    /// The session resumes in another connection after a pause.
     Lost(String),
-    /// Only the owner can change that.
+    /// Only the owner can fix this.
     Refused(String),
 }
 
@@ -131,11 +131,11 @@ struct Heartbeat {
 pub(super) struct GatewaySession {
     start: SessionStart,
     phase: Phase,
-    /// When the phase must have ended; a live session has none.
+    /// When the current phase must be over. Unused once the session is live.
     deadline: Instant,
     heartbeat: Option<Heartbeat>,
     seq: Option<u64>,
-    /// The id of the session, and where it can be resumed.
+    /// The id of the session, and the address for resuming it.
     known: Option<(Arc<str>, Arc<str>)>,
 }
 
@@ -160,13 +160,13 @@ impl GatewaySession {
         matches!(self.start, SessionStart::Resume(_))
     }
 
-    /// Returns where the session goes on, once it is known.
+    /// Returns where the session would resume, once that is known.
     pub(super) fn resume_point(&self) -> Option<ResumePoint> {
         let (session_id, url) = self.known.clone()?;
         Some(ResumePoint { session_id, seq: self.seq?, url })
     }
 
-    /// Returns when [`GatewaySession::on_time`] has something to do.
+    /// Returns when to call [`GatewaySession::on_time`] next.
     pub(super) fn wake_at(&self) -> Instant {
         let beat = self.heartbeat.map(|beat| beat.next_at);
         match (self.phase, beat) {
@@ -176,7 +176,8 @@ impl GatewaySession {
         }
     }
 
-    /// `chance`: between 0 and 1, so that the first heartbeats of many connections do not come together.
+    /// Handles a frame. `chance`, a random number between 0 and 1, spreads the first heartbeats of many
+    /// connections.
     pub(super) fn on_frame(
         &mut self,
         frame: GatewayFrame,
@@ -240,13 +241,13 @@ impl GatewaySession {
     fn on_dispatch(&mut self, frame: GatewayFrame, now: Instant) -> Vec<Reaction> {
         let GatewayFrame { d: data, s, t, .. } = frame;
         self.seq = self.seq.max(s);
-        // Events that were missed come before the session is said to go on.
+        // When a session resumes, the missed events arrive first, so each one extends the deadline.
         self.deadline = now + READY_DEADLINE;
         match t.as_deref() {
             Some("READY") => {
                 let text = |name: &str| data[name].as_str().map(Arc::from);
                 self.known = text("session_id").zip(text("resume_gateway_url"));
-                // The numbers of a new session begin anew.
+                // A new session restarts the numbering.
                 self.seq = s;
                 self.go_live()
             }
@@ -266,7 +267,7 @@ fn leave(ending: Ending) -> Vec<Reaction> {
     vec![Reaction::Leave(ending)]
 }
 
-/// Returns the meaning of the code with which the gateway closes a connection.
+/// Returns the meaning of a close code of the gateway.
 pub(super) fn ending_of_close(code: u16, reason: &str) -> Ending {
     const PORTAL: &str = "https://discord.com/developers/applications";
     let gap = if reason.is_empty() { "" } else { ": " };
@@ -279,7 +280,7 @@ pub(super) fn ending_of_close(code: u16, reason: &str) -> Ending {
             "the bot is in too many servers for one connection ({said}); use a bot of your own"
         )),
         4012 => Ending::Refused(format!(
-            "Discord does not speak version 10 of the gateway any more ({said}); update angelia"
+            "Discord no longer speaks version 10 of the gateway ({said}); update angelia"
         )),
         4013 => Ending::Refused(format!(
             "Discord does not know the intents that were asked for ({said}); update angelia"
@@ -349,7 +350,7 @@ mod tests {
         let missed = frame(json!({"op": 0, "s": 8, "t": "MESSAGE_CREATE", "d": {}}));
         assert!(matches!(session.on_frame(missed, later, 0.0)[..], [Reaction::Dispatch { .. }]));
         assert!(!session.is_live(), "there may be more");
-        // Each event gives the gateway more time.
+        // Each event extends the deadline.
         assert_eq!(session.on_time(now), [Reaction::Heartbeat(Some(8))]);
         session.heartbeat = None;
         assert_eq!(session.on_time(now + READY_DEADLINE), []);
@@ -368,7 +369,7 @@ mod tests {
         assert_eq!(session.on_time(first), [Reaction::Heartbeat(Some(1))]);
         session.on_frame(frame(json!({"op": 11})), first, 0.0);
         assert_eq!(session.on_time(first + INTERVAL), [Reaction::Heartbeat(Some(1))]);
-        // Asked for by the gateway, at any time.
+        // The gateway may ask for a heartbeat at any time.
         let asked = session.on_frame(frame(json!({"op": 1, "d": null})), first, 0.0);
         assert_eq!(asked, [Reaction::Heartbeat(Some(1))]);
         let silent = session.on_time(first + INTERVAL * 2);

@@ -1,4 +1,4 @@
-//! Sends messages, edits and files, within Discord's rates. Nobody is ever pinged by what an agent writes.
+//! Sends messages, edits and files within Discord's rates. Nothing that an agent writes ever pings anybody.
 
 use std::time::Duration;
 
@@ -23,11 +23,11 @@ use crate::chat::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Fifty requests a second are allowed, and not all of them are counted here.
+/// Discord allows fifty requests a second, and this budget does not count all of ours.
 pub(super) const OVERALL_RATE: SendRate = SendRate { count: 45, period: SECOND };
 
-/// For the messages of a channel, and for the edits. A little more than five seconds: requests may arrive closer
-/// together than they were sent.
+/// The rate for a channel's messages, and for edits. The period is a little over five seconds, because requests
+/// may arrive closer together than they were sent.
 const CHANNEL_RATES: [SendRate; 1] = [SendRate { count: 5, period: Duration::from_millis(5300) }];
 
 /// Previews leave room for the answer.
@@ -36,14 +36,15 @@ const PREVIEW_RATES: [SendRate; 1] = [SendRate { count: 3, period: Duration::fro
 const BUTTONS_PER_ROW: usize = 5;
 const MAX_LABEL: usize = 80;
 
-/// No server takes larger files; most take less, and say so.
+/// The largest file that any server accepts. Most servers accept less and say so.
 const MAX_FILE_BYTES: u64 = 100 << 20;
 
-/// The most characters of a nonce.
+/// The maximum length of a nonce.
 const NONCE_LENGTH: usize = 25;
 
 impl Discord {
-    /// Waits for the rates of a channel, or fails if a preview would come too early: the next one is newer.
+    /// Waits until the channel's rates allow a message. A preview fails instead of waiting, because the next
+    /// one is newer anyway.
     async fn keep_pace(
         &self,
         route: &RestRoute,
@@ -73,7 +74,7 @@ impl Discord {
         let channel = channel_of(chat)?;
         let mut fields = message_fields(message)?;
         fields["nonce"] = nonce(&message.id).into();
-        // A message that comes again under its nonce is not written again.
+        // Discord does not post a message again if it has the same nonce.
         fields["enforce_nonce"] = true.into();
         if let Some(id) = message.reply_to.as_deref().filter(|id| is_id(id)) {
             fields["message_reference"] = json!({"message_id": id, "fail_if_not_exists": false});
@@ -144,7 +145,7 @@ fn message_route(channel: &str) -> RestRoute {
     RestRoute::new(Method::POST, format!("channels/{channel}/messages"), "POST messages", channel)
 }
 
-/// Returns the channel of an address; a thread is a channel.
+/// Returns the channel of an address. A thread is a channel itself.
 fn channel_of(chat: &str) -> Result<&str, SendError> {
     let (chat, thread) = split_thread(chat);
     let channel = thread.unwrap_or(chat);
@@ -159,7 +160,7 @@ fn is_id(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
 }
 
-/// Returns the fields that messages and edits have.
+/// Returns the fields that messages and edits share.
 fn message_fields(message: &OutgoingMessage) -> Result<Value, SendError> {
     let content = match &message.rich {
         Some(rich) => to_markdown(rich),
@@ -167,7 +168,7 @@ fn message_fields(message: &OutgoingMessage) -> Result<Value, SendError> {
     };
     if MAX_LENGTH.unit.measure(&content) > MAX_LENGTH.max {
         let message =
-            format!("Discord takes no message of more than {} characters", MAX_LENGTH.max);
+            format!("Discord accepts no message of more than {} characters", MAX_LENGTH.max);
         return Err(SendError::new(SendErrorKind::Refused, message));
     }
     Ok(json!({
@@ -187,7 +188,7 @@ fn button_rows(buttons: &[Button]) -> Vec<Value> {
         .collect()
 }
 
-/// Returns a short name of a message that is the same at every attempt.
+/// Derives a short nonce that is the same at every attempt.
 fn nonce(id: &str) -> String {
     let mut digest = hex::encode(Sha256::digest(id.as_bytes()));
     digest.truncate(NONCE_LENGTH);

@@ -1,4 +1,4 @@
-//! The adapter: states the capabilities of Feishu, and joins the parts of this folder.
+//! The Feishu adapter: states the platform's capabilities and connects the parts of this folder.
 
 use std::{
     collections::HashMap,
@@ -29,11 +29,11 @@ use crate::chat::{platform_http::AddressProblem, send_budget::SendBudget};
 
 const PLATFORM: &str = "feishu";
 
-/// The longest text. A card may have 30 KB as it stands in the request, where a quotation mark takes four
-/// bytes: without formatting, every text of this length fits.
+/// The longest text. A card may have 30 KB as encoded in the request, where a quotation mark takes four
+/// bytes. Any text of this length fits, at least without formatting.
 const MAX_TEXT_BYTES: usize = 6500;
 
-/// A card streams for ten minutes; it is ended before.
+/// The platform lets a card stream for ten minutes; we end it earlier.
 const STREAM_LIFETIME: Duration = Duration::from_mins(9);
 const STREAM_INTERVAL: Duration = Duration::from_millis(500);
 const EDIT_INTERVAL: Duration = Duration::from_millis(1200);
@@ -42,28 +42,28 @@ const EDIT_INTERVAL: Duration = Duration::from_millis(1200);
 pub enum FeishuError {
     #[error(transparent)]
     Address(#[from] AddressProblem),
-    #[error("the app ID is not one of a Feishu app; it looks like cli_a1b2c3…")]
+    #[error("this is not the ID of a Feishu app; it looks like cli_a1b2c3…")]
     AppId,
 }
 
-/// An app of Feishu or Lark with a bot.
+/// A Feishu or Lark app with a bot.
 pub struct Feishu {
     pub(super) api: OpenApi,
     bot: OnceCell<BotIdentity>,
     pub(super) lookups: Lookups,
     pub(super) budget: SendBudget,
-    /// Requests that change cards have rates of their own.
+    /// Card updates have their own rates.
     pub(super) card_budget: SendBudget,
     pub(super) has_no_streams: AtomicBool,
-    /// The cards that grow, by id.
+    /// The growing cards, by id.
     pub(super) cards: Mutex<HashMap<String, CardState>>,
-    /// Presses whose acknowledgement waits for its answer, by id.
+    /// Presses whose acknowledgement waits for the answer, by id.
     pub(super) open_presses: Mutex<HashMap<Arc<str>, oneshot::Sender<String>>>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
 impl Feishu {
-    /// `base_url`: Lark, or another server of the same API.
+    /// Creates the adapter. `base_url` names Lark or another server with the same API.
     pub fn new(
         app_id: &str,
         app_secret: &str,
@@ -87,7 +87,7 @@ impl Feishu {
         })
     }
 
-    /// Asks who the bot is.
+    /// Returns the bot's identity, which is requested only once.
     pub(super) async fn identity(&self) -> Result<&BotIdentity, ConnectionError> {
         self.bot
             .get_or_try_init(|| async {

@@ -1,5 +1,5 @@
-//! Messages as cards of schema 2.0. Pure. A card with formatted text that the platform refuses, or that is too
-//! large for it, has the same text without formatting.
+//! Messages as cards of schema 2.0. Pure. If the formatted text is refused or too large, the card gets the
+//! same text without formatting.
 
 use angelia_core::ports::{Button, OutgoingMessage, RichText};
 use serde_json::{Value, json};
@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 use super::markdown::to_markdown;
 use crate::chat::formatting::remove_controls;
 
-/// The id of the element with the text.
+/// The id of the element that contains the text.
 pub(super) const TEXT_ELEMENT: &str = "answer";
 
-/// The largest card, as it stands in the request, whose limit is 30 KB.
+/// The largest card as encoded in the request. The platform's limit is 30 KB.
 const MAX_CARD_BYTES: usize = 29_000;
 
-/// The beginning of the text, which lists of chats show.
+/// The length of the summary that chat lists show.
 const SUMMARY_LENGTH: usize = 80;
 
-/// The way the text of a card is written.
+/// The syntax of a card's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CardText {
     Markdown,
     Plain,
 }
 
-/// Returns a card as the platform takes it: JSON in a string.
+/// Returns a card in the platform's form: JSON in a string.
 pub(super) fn message_card(
     message: &OutgoingMessage,
     is_direct: Option<bool>,
@@ -50,7 +50,7 @@ pub(super) fn message_card(
     formatted
 }
 
-/// Returns a card whose text grows.
+/// Returns a card whose text can grow.
 pub(super) fn streaming_card(message: &OutgoingMessage) -> String {
     json!({
         "schema": "2.0",
@@ -60,13 +60,13 @@ pub(super) fn streaming_card(message: &OutgoingMessage) -> String {
     .to_string()
 }
 
-/// Returns the settings that end the growth of a card.
+/// Returns the settings that end a card's growth.
 pub(super) fn ended_settings(message: &OutgoingMessage) -> String {
     let summary = summary(&message.text);
     json!({"config": {"streaming_mode": false, "summary": {"content": summary}}}).to_string()
 }
 
-/// Returns the text of a message in the dialect of cards.
+/// Returns a message's text in the Markdown of cards.
 pub(super) fn markdown_of(message: &OutgoingMessage) -> String {
     match &message.rich {
         Some(rich) => to_markdown(rich),
@@ -91,7 +91,7 @@ fn button_row(buttons: &[Button], is_direct: Option<bool>) -> Value {
         .iter()
         .map(|button| {
             let mut value = json!({"value": &*button.value});
-            // A press does not say what kind of chat it comes from.
+            // A press does not tell whether its chat is direct, so the button does.
             if let Some(is_direct) = is_direct {
                 value["direct"] = is_direct.into();
             }
@@ -109,7 +109,7 @@ fn summary(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SUMMARY_LENGTH).collect()
 }
 
-/// Returns the answer to a press: a short text that the person sees.
+/// Returns the answer to a press: a toast that the person sees.
 pub(super) fn toast(text: &str) -> Value {
     json!({"toast": {"type": "info", "content": text}})
 }

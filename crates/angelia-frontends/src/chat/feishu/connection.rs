@@ -1,5 +1,5 @@
-//! The WebSocket: receives frames, stores their events, and sends the frames back as acknowledgements. The answer
-//! to a press is part of its acknowledgement, so that one waits for it, while others go on.
+//! The WebSocket: receives frames, stores their events, and sends the frames back as acknowledgements. The
+//! acknowledgement of a press contains the answer, so it waits for that without blocking other frames.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -27,23 +27,23 @@ use super::{
 };
 use crate::chat::web_socket::{SocketError, SocketMessage, WebSocket};
 
-/// How often the connection itself is asked for a sign of life, besides the pings of the platform.
+/// How often we ping the socket itself, besides the platform's own pings.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(25);
 /// A connection that is silent for longer is dead.
 const MAX_SILENCE: Duration = Duration::from_secs(80);
 
-/// The interval of pings if the platform does not say one, and the shortest that it can ask for.
+/// The ping interval if the platform does not state one, and the shortest that it can ask for.
 const DEFAULT_PING_INTERVAL: Duration = Duration::from_mins(2);
 const MIN_PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the acknowledgement of a press waits for its answer; the platform waits for three seconds.
+/// How long the acknowledgement of a press waits for the answer. The platform waits three seconds.
 const PRESS_PATIENCE: Duration = Duration::from_millis(2300);
 
-/// A connection that was up for this long follows the platform's rule about the pause before the next one;
-/// after a shorter one the pause grows.
+/// After a connection that lasted this long, the pause before the next one follows the platform's rule; after
+/// shorter ones it grows.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
 
-/// What the platform wants of a connection, in seconds.
+/// The platform's parameters for a connection, in seconds.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct ClientConfig {
@@ -60,7 +60,7 @@ impl ClientConfig {
     }
 }
 
-/// A connection and what belongs to it.
+/// An open connection and its state.
 struct Connection<'a> {
     adapter: &'a Feishu,
     inbox: &'a dyn EventInbox,
@@ -100,7 +100,7 @@ impl Feishu {
         let ended = connection.run().await;
         ended.map_err(|mut error| {
             if began.elapsed() > STABLE_AFTER && error.retry_after.is_none() {
-                // Everybody comes back at another moment.
+                // A random pause, so that not all clients return at the same moment.
                 let random = f64::from(self.clock.fresh_uuid().as_bytes()[15]) / 256.0;
                 let longest = Duration::from_secs(connection.config.reconnect_nonce);
                 error.retry_after = Some(longest.mul_f64(random));
@@ -109,7 +109,8 @@ impl Feishu {
         })
     }
 
-    /// Answers a press in its acknowledgement, or by a message if that has gone.
+    /// Answers a press in its acknowledgement, or with a message if the acknowledgement has already
+    /// been sent.
     pub(super) async fn answer(&self, press: &ButtonPress, text: &str) -> Result<(), SendError> {
         let open = self.open_presses.lock().remove(&press.id);
         if open.is_some_and(|open| open.send(text.to_owned()).is_ok()) {
@@ -127,7 +128,7 @@ impl Connection<'_> {
         let mut alive = interval(ALIVE_INTERVAL);
         alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         alive.reset();
-        // The first ping goes at once: its answer may have another interval.
+        // Ping immediately: the answer may contain another interval.
         let mut pinged_at = None;
         loop {
             let ping_at =
@@ -151,7 +152,8 @@ impl Connection<'_> {
                 }
                 _ = alive.tick() => {
                     self.socket.ping().await?;
-                    // Until the silence is too long, the answers have come.
+                    // A missing answer ends the connection through `MAX_SILENCE`, so here it is
+                    // alive.
                     self.inbox.note_alive();
                 }
             }
@@ -195,7 +197,7 @@ impl Connection<'_> {
             })?;
         }
         let Some((press, answer)) = answer else {
-            // Also if nobody can read it: it would come again and again.
+            // Acknowledge unreadable events too, or the server would send them again and again.
             let frame = acknowledge(frame, began, None);
             return Ok(self.socket.send_binary(frame).await?);
         };
@@ -210,7 +212,7 @@ impl Connection<'_> {
     }
 }
 
-/// Returns the same frame as an acknowledgement, with the answer to a press.
+/// Returns the frame as an acknowledgement, with the answer to a press if there is one.
 fn acknowledge(mut frame: FeishuFrame, began: Instant, answer: Option<Value>) -> Vec<u8> {
     frame.headers.push(("biz_rt".to_owned(), began.elapsed().as_millis().to_string()));
     let payload = match answer {
@@ -221,12 +223,12 @@ fn acknowledge(mut frame: FeishuFrame, began: Instant, answer: Option<Value>) ->
     frame.encode()
 }
 
-/// The platform says by a code whether another attempt makes sense.
+/// Converts an error of the endpoint request. Its code tells whether to try again.
 fn refused_endpoint(error: OpenApiError) -> ConnectionError {
     match error {
         OpenApiError::Refused(refusal) if !refusal.is_temporary() && !refusal.is_about_app() => {
             let message = format!(
-                "{SERVER} gives no connection: {} ({}); does the app receive events by long connection?",
+                "{SERVER} refuses a connection: {} ({}); does the app receive events by long connection?",
                 refusal.words, refusal.code
             );
             ConnectionError::new(ConnectionErrorKind::Refused, message)
@@ -243,7 +245,7 @@ fn refused_socket(error: &SocketError) -> ConnectionError {
     ConnectionError::new(ConnectionErrorKind::Lost, format!("{error}{hint}"))
 }
 
-/// The address names the service of the connection, which pings repeat.
+/// Returns the service id from the connection's address. Pings must name it.
 fn service_of(address: &str) -> i32 {
     let url = address.parse::<Url>().ok();
     let service = url.as_ref().and_then(|url| {

@@ -1,19 +1,19 @@
-//! The content of a message: JSON, another one for each type of message. Pure.
+//! Reads the content of a message: JSON that differs by message type. Pure.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use angelia_core::ports::InboundFile;
 use serde_json::Value;
 
-/// The words and the files of a message.
+/// The text and files of a message.
 #[derive(Debug, Default)]
 pub(super) struct MessageContent {
-    /// Mentions stand in it by their keys, such as `@_user_1`.
+    /// Mentions appear as their keys, such as `@_user_1`.
     pub(super) text: String,
     pub(super) files: Vec<InboundFile>,
 }
 
-/// Reads the content of a message; nothing of a type that we do not know.
+/// Reads the content of a message. The content of an unknown type is empty.
 pub(super) fn read_content(message_id: &str, kind: &str, content: &str) -> MessageContent {
     let Ok(content) = serde_json::from_str::<Value>(content) else {
         return MessageContent::default();
@@ -41,15 +41,15 @@ pub(super) fn read_content(message_id: &str, kind: &str, content: &str) -> Messa
     read
 }
 
-/// The platform does not say the type of a picture.
+/// The name for pictures, whose type the platform does not state.
 const IMAGE_NAME: &str = "image";
 
-/// Names a file by what is needed to fetch it.
+/// Returns a file id that contains everything needed to download the file.
 pub(super) fn file_id(message_id: &str, key: &str, resource: &str) -> String {
     format!("{message_id}/{key}/{resource}")
 }
 
-/// A text with paragraphs; sometimes one for each language.
+/// Reads a text with paragraphs, which may exist in several languages.
 fn read_post(message_id: &str, content: &Value) -> MessageContent {
     let mut read = MessageContent::default();
     let post = if content["content"].is_array() {
@@ -96,7 +96,7 @@ fn push_element(read: &mut MessageContent, message_id: &str, element: &Value) {
     }
 }
 
-/// Replaces the keys of mentions by what they stand for.
+/// Replaces the keys of mentions with the names that they stand for.
 pub(super) fn replace_mentions(text: &str, names: &BTreeMap<String, String>) -> String {
     let mut replaced = String::with_capacity(text.len());
     let mut rest = text;

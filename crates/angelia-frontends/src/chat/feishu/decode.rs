@@ -1,4 +1,4 @@
-//! Events of the platform as ours. Pure. An event that cannot be read is left out.
+//! Decodes platform events into ours. Pure. Unreadable events are skipped.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,24 +12,24 @@ use super::{
     event::{ActionEvent, Envelope, EventMessage, MessageEvent, RecalledEvent},
 };
 
-/// The bot itself.
+/// The bot's identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BotIdentity {
     pub open_id: Arc<str>,
     pub name: Arc<str>,
 }
 
-/// An event, and what must be asked for to complete it.
+/// An event, and what is needed to complete it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodedEvent {
     pub event: InboundEvent,
     /// The message that this one answers.
     pub parent: Option<Arc<str>>,
-    /// Whether the chat is a direct one, if the event says it.
+    /// Whether the chat is direct, if the event says so.
     pub is_direct: Option<bool>,
 }
 
-/// Reads the payload of a frame; `None` if it is not for us.
+/// Decodes the payload of a frame. Returns `None` if it is not for us.
 pub fn decode_payload(payload: &[u8], bot: &BotIdentity) -> Option<DecodedEvent> {
     let Envelope { header, event } = serde_json::from_slice(payload).ok()?;
     match header.event_type.as_str() {
@@ -39,7 +39,7 @@ pub fn decode_payload(payload: &[u8], bot: &BotIdentity) -> Option<DecodedEvent>
             let event = InboundEvent {
                 dedupe_key: header.event_id,
                 chat: chat_id,
-                // The event does not name anybody; only who has written a message can recall it.
+                // The event names nobody; only the author of a message can recall it.
                 sender: Sender::default(),
                 kind: InboundKind::Deleted(message_id),
             };
@@ -70,7 +70,7 @@ fn decode_message(event: MessageEvent, bot: &BotIdentity) -> Option<DecodedEvent
         return None;
     }
     let event = InboundEvent {
-        // One message is one event, whatever number its delivery has.
+        // A message is one event, however often it is delivered.
         dedupe_key: Arc::clone(&message.message_id),
         chat: chat_name(&message),
         sender: Sender::new(sender_id, ""),
@@ -87,7 +87,8 @@ fn decode_message(event: MessageEvent, bot: &BotIdentity) -> Option<DecodedEvent
     Some(DecodedEvent { event, parent: message.parent_id, is_direct: Some(is_direct) })
 }
 
-/// A thread is named by its first message, because that is what an answer needs.
+/// Returns the chat's name. A thread is named by its first message, because an answer needs that
+/// id.
 fn chat_name(message: &EventMessage) -> Arc<str> {
     if message.thread_id.as_deref().is_none_or(str::is_empty) {
         return Arc::clone(&message.chat_id);

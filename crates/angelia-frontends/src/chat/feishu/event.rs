@@ -1,4 +1,4 @@
-//! The parts of an event that we read. Everything else in it is left alone.
+//! The fields of an event that we read. All others are ignored.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ pub(super) struct EventMessage {
 
 #[derive(Deserialize)]
 pub(super) struct Mention {
-    /// Stands in the text, as `@_user_1`.
+    /// The placeholder in the text, such as `@_user_1`.
     pub(super) key: String,
     pub(super) id: PersonId,
     #[serde(default)]
@@ -83,7 +83,7 @@ pub(super) struct PressedAction {
     pub(super) value: PressedValue,
 }
 
-/// What we put into a button.
+/// The value that we put into a button.
 #[derive(Deserialize)]
 pub(super) struct PressedValue {
     pub(super) value: Arc<str>,

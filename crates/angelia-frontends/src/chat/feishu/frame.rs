@@ -1,12 +1,12 @@
-//! The frames of the WebSocket: a protobuf message with a list of headers, written by hand because there are
-//! only these two messages. Pure.
+//! The frames of the WebSocket: a protobuf message with a list of headers. The codec is written by hand
+//! because there are only these two message types. Pure.
 
-/// A frame. Fields that we do not know are left out.
+/// A frame. Unknown fields are dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FeishuFrame {
     pub seq_id: u64,
     pub log_id: u64,
-    /// The service of the connection, which a ping must name.
+    /// The service id of the connection, which a ping must name.
     pub service: i32,
     pub method: i32,
     pub headers: Vec<(String, String)>,
@@ -16,7 +16,7 @@ pub struct FeishuFrame {
     pub log_id_new: Option<String>,
 }
 
-/// The method of frames about the connection itself.
+/// The method of frames that concern the connection itself.
 pub(super) const CONTROL: i32 = 0;
 /// The method of frames with events.
 pub(super) const DATA: i32 = 1;
@@ -27,7 +27,7 @@ const BYTES: u64 = 2;
 const FIXED32: u64 = 5;
 
 impl FeishuFrame {
-    /// Reads a frame; `None` if it is not one.
+    /// Decodes a frame. Returns `None` if the bytes are not one.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = FieldReader { rest: bytes };
         let mut frame = Self::default();
@@ -86,7 +86,6 @@ impl FeishuFrame {
         bytes
     }
 
-    /// Returns a header.
     pub fn header(&self, key: &str) -> Option<&str> {
         self.headers.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
@@ -95,7 +94,7 @@ impl FeishuFrame {
         self.header(key)?.parse().ok()
     }
 
-    /// A frame that asks for a sign of life.
+    /// Returns a ping frame.
     pub(super) fn ping(service: i32) -> Self {
         let headers = vec![("type".to_owned(), "ping".to_owned())];
         Self { service, method: CONTROL, headers, ..Self::default() }
@@ -105,7 +104,7 @@ impl FeishuFrame {
 enum FieldValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
-    /// A number of fixed size, which no field of ours has.
+    /// A fixed-size number, which none of our fields uses.
     Fixed,
 }
 
@@ -182,7 +181,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     std::str::from_utf8(bytes).ok().map(str::to_owned)
 }
 
-/// Numbers of 32 bits are written with their sign in 64.
+/// Protobuf sign-extends 32-bit numbers to 64 bits.
 fn extend_sign(number: i32) -> u64 {
     i64::from(number).cast_unsigned()
 }

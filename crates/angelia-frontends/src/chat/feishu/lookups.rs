@@ -1,5 +1,5 @@
-//! What an event does not say itself: names, the kind of a chat, and the message that is answered. Each is
-//! asked for once, for a short time, and nothing depends on the answer except what it would add.
+//! Looks up what events do not contain: names, the kind of a chat, and the message being answered. Each is
+//! requested once, with a short time limit, and a failure only means that the information is missing.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,18 +15,18 @@ use super::{
     open_api::{ApiRequest, OpenApiError},
 };
 
-/// The acknowledgement waits for the answers, and has three seconds.
+/// The acknowledgement waits for the lookups and must be sent within three seconds.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// More are forgotten, and asked for again.
+/// Above this number, all entries are forgotten and looked up again.
 const MAX_KNOWN: usize = 10_000;
 
-/// What was learned so far.
+/// The results so far.
 #[derive(Debug, Default)]
 pub(super) struct Lookups {
-    /// By person; empty if the app may not know it.
+    /// Names by person; empty if the app may not see the name.
     names: Mutex<HashMap<Arc<str>, Arc<str>>>,
-    /// Whether a chat is a direct one.
+    /// Whether a chat is direct.
     direct_chats: Mutex<HashMap<Arc<str>, bool>>,
 }
 
@@ -45,7 +45,7 @@ fn remember<T>(known: &Mutex<HashMap<Arc<str>, T>>, key: &str, value: T) {
 }
 
 impl Feishu {
-    /// Completes an event as far as the platform answers in time.
+    /// Completes an event with what the platform returns in time.
     pub(super) async fn complete(&self, decoded: DecodedEvent) -> InboundEvent {
         let DecodedEvent { mut event, parent, is_direct } = decoded;
         let chat = event.chat.split('#').next().unwrap_or_default().to_owned();
@@ -61,7 +61,7 @@ impl Feishu {
                     if is_direct.is_none() { asked.await.ok().flatten() } else { is_direct }
                 };
                 let (name, is_direct) = tokio::join!(name, asked);
-                // A chat of unknown kind counts as a group: that is stricter.
+                // An unknown chat counts as a group, which is stricter.
                 press.is_direct = is_direct.unwrap_or_default();
                 (name, None)
             }
@@ -93,7 +93,7 @@ impl Feishu {
         let answer = self.api.call(&request.query("user_id_type", "open_id")).await;
         let name: Arc<str> = match answer {
             Ok(answer) => answer["data"]["user"]["name"].as_str().unwrap_or_default().into(),
-            // The app may not know who it is.
+            // The app may not see who the person is.
             Err(OpenApiError::Refused(_)) => "".into(),
             Err(OpenApiError::Transport(_)) => return None,
         };
@@ -132,7 +132,7 @@ struct AskedMessage {
     text: Option<Arc<str>>,
 }
 
-/// Returns an id if it can be part of a path.
+/// Returns the id if it is safe inside a path.
 pub(super) fn plain_id(id: &str) -> Option<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     (!id.is_empty() && id.len() <= 256 && id.chars().all(is_plain)).then_some(id)

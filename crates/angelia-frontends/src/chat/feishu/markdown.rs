@@ -1,10 +1,10 @@
-//! Formatted text in the Markdown of cards. Pure.
+//! Writes formatted text as the Markdown of cards. Pure.
 
 use angelia_core::ports::RichText;
 
 use crate::chat::formatting::{Escapes, write_markdown};
 
-/// Returns the text with numeric entities, which is the escape that the platform documents.
+/// Returns the text as Markdown. It escapes with numeric entities, as the platform documents.
 pub fn to_markdown(text: &RichText) -> String {
     write_markdown(text, Escapes::Entities)
 }

@@ -1,13 +1,14 @@
-//! The channel `feishu:CHAT[#ROOT]`: Feishu, or Lark by its `base_url`, over one WebSocket. An event is stored
-//! before its frame goes back as an acknowledgement. Every message of ours is a card, so that it can be edited.
+//! The channel `feishu:CHAT[#ROOT]`: Feishu, or Lark through `base_url`, over one WebSocket. Every event is
+//! stored before its frame goes back as an acknowledgement. All our messages are cards, so that they can be
+//! edited.
 //!
 //! - [`Feishu`]: the adapter; `connection`: the WebSocket, its acknowledgements and signs of life.
-//! - `open_api`: one request with the app's token, and what its error means.
-//! - [`FeishuFrame`], and `parts`: the frames of the WebSocket, and events in several of them. Pure.
-//! - `decode`: events as ours, read by `event` and `content`. Pure.
+//! - `open_api`: one request with the app's token, and the meaning of its errors.
+//! - [`FeishuFrame`], and `parts`: the frames of the WebSocket, and events that span several frames. Pure.
+//! - `decode`: decodes events into ours; `event` and `content`: their JSON. Pure.
 //! - [`to_markdown`] and `card`: formatted text and buttons as a card. Pure.
-//! - `writing`: messages, edits and files; `streaming`: a card that grows.
-//! - `lookups`: what an event does not say itself; `setup_check`: what the owner may have forgotten.
+//! - `writing`: messages, edits and files; `streaming`: a growing card.
+//! - `lookups`: information that events lack; `setup_check`: what the owner may have forgotten.
 
 mod adapter;
 mod card;

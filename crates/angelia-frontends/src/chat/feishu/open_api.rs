@@ -1,5 +1,5 @@
-//! One request of the open API with the app's token, and what its error means. The token is fetched anew before
-//! it expires, and once more when the platform says that it is not valid.
+//! One request to the open API with the app's token, and the meaning of its errors. The token is renewed before
+//! it expires, and once more if the platform says that it is invalid.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::chat::{
     },
 };
 
-/// Where the open API of Feishu is; that of Lark is another `base_url`.
+/// The address of Feishu's open API. Lark needs another `base_url`.
 const DEFAULT_ADDRESS: &str = "https://open.feishu.cn";
 
 pub(super) const SERVER: &str = "Feishu";
@@ -27,13 +27,13 @@ const JSON: &str = "application/json; charset=utf-8";
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 const UPLOAD_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// The pause after "too many requests" that names none.
+/// The pause after "too many requests" without a stated pause.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest words of the platform that are shown.
+/// How much of the platform's error text is shown.
 const MAX_WORDS: usize = 300;
 
-/// Requests of one app. Credentials and tokens go to one server, and are never shown.
+/// Sends the requests of one app. Credentials and tokens go to one server and are never shown.
 pub(super) struct OpenApi {
     client: Client,
     base: Url,
@@ -42,7 +42,7 @@ pub(super) struct OpenApi {
     token: TokenCache,
 }
 
-/// A request that can be sent again with another token.
+/// A request that can be repeated with another token.
 #[derive(Clone, Debug)]
 pub(super) struct ApiRequest {
     method: Method,
@@ -53,7 +53,7 @@ pub(super) struct ApiRequest {
 }
 
 impl ApiRequest {
-    /// `path` comes after `/open-apis/`.
+    /// Creates a request. `path` comes after `/open-apis/`.
     pub(super) fn new(method: Method, path: impl Into<String>) -> Self {
         let path = path.into();
         Self { method, path, query: Vec::new(), body: None, timeout: REQUEST_TIMEOUT }
@@ -77,7 +77,7 @@ impl ApiRequest {
         self
     }
 
-    /// A form with a file.
+    /// Sets a form with a file as the body.
     pub(super) fn form(mut self, content_type: String, body: Vec<u8>) -> Self {
         self.body = Some((content_type, body.into()));
         self.timeout = UPLOAD_TIMEOUT;
@@ -91,7 +91,7 @@ pub(super) enum OpenApiError {
     Refused(Refusal),
 }
 
-/// An answer whose code is not zero.
+/// A response whose code is not zero.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refusal {
     pub(super) code: i64,
@@ -122,7 +122,7 @@ impl OpenApi {
         })
     }
 
-    /// Sends a request, and returns the whole answer.
+    /// Sends a request and returns the whole response.
     pub(super) async fn call(&self, request: &ApiRequest) -> Result<Value, OpenApiError> {
         let token = self.token(None).await?;
         match read_answer(self.send(request, &token).await?).await {
@@ -134,7 +134,7 @@ impl OpenApi {
         }
     }
 
-    /// Fetches a file of at most `limit` bytes.
+    /// Downloads a file of at most `limit` bytes.
     pub(super) async fn download(
         &self,
         request: &ApiRequest,
@@ -162,7 +162,7 @@ impl OpenApi {
         read_body(SERVER, response, limit).await
     }
 
-    /// Asks for the address of a WebSocket, which needs the app's secret instead of a token.
+    /// Requests the address of a WebSocket. This needs the app's secret instead of a token.
     pub(super) async fn open_endpoint(&self) -> Result<Value, OpenApiError> {
         let body = json!({"AppID": &*self.app_id, "AppSecret": &*self.app_secret});
         let request = self.client.post(self.url("callback/ws/endpoint"));
@@ -170,10 +170,10 @@ impl OpenApi {
         read_answer(send_request(request).await?).await
     }
 
-    /// Returns a token that is valid, as far as we know; another one than `refused`.
+    /// Returns a token that should be valid and is not the `refused` one.
     async fn token(&self, refused: Option<&str>) -> Result<Arc<str>, OpenApiError> {
         let fetch = self.fetch_token().map_err(|error| match error {
-            // Nothing was sent yet that could have arrived.
+            // The actual request was not sent yet, so it cannot have arrived.
             OpenApiError::Transport(error) => {
                 OpenApiError::Transport(SendError { kind: SendErrorKind::NotSent, ..error })
             }
@@ -191,7 +191,7 @@ impl OpenApi {
             return Err(OpenApiError::Transport(no_answer("no token")));
         };
         let lifetime = Duration::from_secs(answer["expire"].as_u64().unwrap_or_default());
-        // A token that lives shorter than the margin is used for half of its life.
+        // A token whose lifetime is shorter than the margin is used for half of it.
         let use_for = lifetime.saturating_sub(TOKEN_MARGIN).max(lifetime / 2);
         Ok(NewToken { value: value.into(), use_for })
     }
@@ -223,7 +223,7 @@ async fn send_request(request: RequestBuilder) -> Result<Response, OpenApiError>
 
 async fn read_answer(response: Response) -> Result<Value, OpenApiError> {
     let status = response.status();
-    // The gateway of the platform has a header of its own for the pause.
+    // The platform's gateway states the pause in its own header.
     let reset = response.headers().get("x-ogw-ratelimit-reset");
     let reset = reset.and_then(|seconds| seconds.to_str().ok()?.trim().parse().ok());
     let pause = reset.map(Duration::from_secs).or_else(|| retry_after(&response));
@@ -264,7 +264,7 @@ impl Refusal {
             self.code,
             99_991_400 | 99_991_402 | 11_020 | 11_021 | 11_232 | 11_233 | 1_000_004 | 1_000_005
         );
-        // One code has two meanings, which only its words tell apart.
+        // This code has two meanings, which only the text tells apart.
         let words = self.words.to_ascii_lowercase();
         let says_so = self.code == 230_020
             && ["frequen", "rate", "limit", "too fast", "too many"]
@@ -273,7 +273,7 @@ impl Refusal {
         self.status == 429 || by_code || says_so
     }
 
-    /// Whether the card is not accepted as it is: its syntax, or its size.
+    /// Returns whether the platform rejected the card itself: its syntax or its size.
     pub(super) const fn is_about_content(&self) -> bool {
         matches!(
             self.code,
@@ -281,12 +281,12 @@ impl Refusal {
         )
     }
 
-    /// Whether the message to answer is gone.
+    /// Returns whether the message to answer is gone.
     pub(super) const fn is_about_reply(&self) -> bool {
         matches!(self.code, 230_011 | 231_003 | 230_019 | 230_071)
     }
 
-    /// Whether a card does not stream any more.
+    /// Returns whether the card no longer streams.
     pub(super) const fn is_closed_stream(&self) -> bool {
         matches!(self.code, 200_850 | 300_309)
     }
@@ -295,19 +295,19 @@ impl Refusal {
         self.code == 300_317
     }
 
-    /// Whether the app lacks a permission.
+    /// Returns whether the app lacks a permission.
     pub(super) const fn is_missing_scope(&self) -> bool {
         matches!(self.code, 99_991_672 | 99_991_679)
     }
 
-    /// Whether the platform is only busy.
+    /// Returns whether the platform is only busy.
     pub(super) fn is_temporary(&self) -> bool {
         matches!(self.code, 1 | 1_000_040_343 | 1_000_040_350)
             || self.status != 200
             || self.is_too_fast()
     }
 
-    /// Whether the platform does not know the app or its secret.
+    /// Returns whether the platform does not know the app or rejects its secret.
     pub(super) const fn is_about_app(&self) -> bool {
         matches!(self.code, 10_003 | 10_005 | 10_012 | 10_014 | 10_015)
     }

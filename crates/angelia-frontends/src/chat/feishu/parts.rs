@@ -1,13 +1,13 @@
-//! Joins the parts of an event that came in several frames. Pure.
+//! Joins the parts of an event that spans several frames. Pure.
 
 use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// Parts that have not come after this time are lost; the platform sends the event again.
+/// How long to wait for missing parts. The platform sends an incomplete event again.
 const PART_LIFETIME: Duration = Duration::from_secs(5);
 
-/// The limits on what is kept: more is not an event.
+/// The limits on what is buffered. No real event exceeds them.
 const MAX_PARTS: usize = 256;
 const MAX_OPEN_EVENTS: usize = 64;
 const MAX_EVENT_BYTES: usize = 16 << 20;
@@ -16,14 +16,14 @@ const MAX_EVENT_BYTES: usize = 16 << 20;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FramePart<'a> {
     pub(super) message_id: &'a str,
-    /// How many parts there are.
+    /// The number of parts.
     pub(super) sum: usize,
-    /// The place of this one.
+    /// The index of this part.
     pub(super) seq: usize,
     pub(super) payload: &'a [u8],
 }
 
-/// The events of which some parts have come.
+/// The events that are still incomplete.
 #[derive(Debug, Default)]
 pub(super) struct PartJoiner {
     open: HashMap<String, OpenEvent>,
@@ -36,7 +36,7 @@ struct OpenEvent {
 }
 
 impl PartJoiner {
-    /// Returns the whole event if this was its last part.
+    /// Adds a part. Returns the whole event if this was the last one.
     pub(super) fn add(&mut self, part: FramePart<'_>, now: Instant) -> Option<Vec<u8>> {
         let FramePart { message_id, sum, seq, payload } = part;
         if sum <= 1 {

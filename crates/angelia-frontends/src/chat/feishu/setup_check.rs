@@ -1,5 +1,5 @@
-//! Finds what the owner may have forgotten on the platform's pages: permissions, events, and callbacks, which have a
-//! subscription of their own.
+//! Finds what the owner may have forgotten on the platform's pages: permissions, events, and callbacks, which
+//! need a separate subscription.
 
 use angelia_core::ports::{ChannelFinding, ConnectionError};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use super::{
     open_api::{ApiRequest, OpenApiError},
 };
 
-/// The permissions that the bot needs: any one of each row, and what fails without it.
+/// The permissions that the bot needs: any one of each row, and what fails without them.
 const SCOPES: [(&[&str], &str); 5] = [
     (&["im:message:send_as_bot", "im:message"], "the bot cannot answer"),
     (
@@ -29,7 +29,7 @@ const SCOPES: [(&[&str], &str); 5] = [
     (&["cardkit:card:write"], "answers are edited instead of streamed"),
 ];
 
-/// The permission to see the subscriptions.
+/// The permission to read the app's subscriptions.
 const SELF_SCOPE: &str = "application:application:self_manage";
 
 const MESSAGE_EVENT: &str = "im.message.receive_v1";
@@ -59,7 +59,7 @@ impl Feishu {
         match self.api.call(&ApiRequest::get(path).query("lang", "en_us")).await {
             Ok(answer) => findings.extend(check_subscriptions(&answer["data"]["app"])),
             Err(OpenApiError::Refused(_)) => findings.push(fine(format!(
-                "the subscriptions cannot be read without the scope {SELF_SCOPE}; see for yourself that \
+                "the subscriptions cannot be read without the scope {SELF_SCOPE}; check yourself that \
                  \"Events\" has {MESSAGE_EVENT} and \"Callbacks\" has {PRESS_CALLBACK}, both by long connection"
             ))),
             Err(error) => return Err(error.into()),

@@ -1,6 +1,6 @@
-//! A card that grows while the answer is written. Its text and its end are requests with a sequence number that
-//! must grow too, also over a restart of this process: it counts the milliseconds since the card began, which its
-//! id tells.
+//! A card that grows while the agent writes the answer. Each request that changes it carries a sequence number
+//! that must increase, even across a restart of this process. The number is therefore the time since the card
+//! began, in milliseconds; the card's id contains its start time.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -16,32 +16,32 @@ use super::{
 };
 use crate::chat::send_budget::{SendRate, too_early};
 
-/// Ten in a second.
+/// Ten per second.
 const CARD_RATES: [SendRate; 1] = [SendRate { count: 10, period: Duration::from_millis(1100) }];
 
 /// The pause after a preview that came too early.
 const PREVIEW_PAUSE: Duration = Duration::from_millis(500);
 
-/// How often the message with the card is sent, if it is not known whether it has arrived.
+/// How often the message with the card is sent while it is unclear whether it arrived.
 const BEGIN_ATTEMPTS: usize = 3;
 
-/// The distance to a number that is surely new: the clock was set back since the last one.
+/// Added to a sequence number that was too old, which happens when the clock was set back.
 const SEQUENCE_JUMP: i64 = 3_600_000;
 
 const MAX_KNOWN_CARDS: usize = 1000;
 
-/// The id of a message of ours: `MESSAGE`, or `MESSAGE/CARD/BEGIN` if its card grows.
+/// The id of a message of ours: `MESSAGE`, or `MESSAGE/CARD/BEGIN` if it has a growing card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SentId {
     pub(super) message: String,
     pub(super) card: Option<GrowingCard>,
 }
 
-/// What this process knows about a card that grows.
+/// What this process knows about a growing card.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CardState {
     sequence: i64,
-    /// The platform has ended its growth.
+    /// Whether the platform has ended its growth.
     is_closed: bool,
 }
 
@@ -117,8 +117,8 @@ impl Feishu {
         Ok(SentId { message, card }.write())
     }
 
-    /// Sends a message, again if it is not known whether it has arrived: a card that nobody ends would stay
-    /// behind. The platform recognises the repetition.
+    /// Sends a message, and repeats it while it is unclear whether it arrived: otherwise a card could stay open
+    /// forever. The platform recognises repetitions.
     async fn post_surely(&self, chat: &str, new: NewMessage<'_>) -> Result<String, SendError> {
         for _ in 1..BEGIN_ATTEMPTS {
             match self.post(chat, new.clone()).await.map_err(SendError::from) {
@@ -145,15 +145,15 @@ impl Feishu {
         if !self.card_budget.try_take(&card.id, &CARD_RATES) {
             return Err(too_early(PREVIEW_PAUSE));
         }
-        // The platform ends a stream when little happens. The card is still there.
+        // The platform ends a stream after a quiet period, but the card can still be replaced.
         if !self.put_text(card, so_far).await? {
             self.put_card(card, so_far, CardText::Markdown).await?;
         }
         Ok(())
     }
 
-    /// Writes the last text, and ends the growth; of another message, replaces its card. Done again, it changes
-    /// nothing.
+    /// Writes the last text and ends the growth. If the message has no growing card, replaces its card.
+    /// Idempotent.
     pub(super) async fn end_card(
         &self,
         chat: &str,
@@ -191,7 +191,7 @@ impl Feishu {
         Ok(())
     }
 
-    /// Replaces the text of a card; returns whether the card still grows.
+    /// Replaces the text of a card. Returns whether the card still grows.
     async fn put_text(
         &self,
         card: &GrowingCard,
@@ -211,7 +211,7 @@ impl Feishu {
         }
     }
 
-    /// Replaces the whole card, which does not grow then.
+    /// Replaces the whole card, which ends its growth.
     async fn put_card(
         &self,
         card: &GrowingCard,
@@ -242,7 +242,7 @@ impl Feishu {
         }
     }
 
-    /// Returns a number that is larger than any before, by at least `step`.
+    /// Returns a number that exceeds all earlier ones by at least `step`.
     fn next_sequence(&self, card: &GrowingCard, step: i64) -> i64 {
         let elapsed = self.clock.now().as_millisecond().saturating_sub(card.begun_at);
         let mut known = self.cards.lock();

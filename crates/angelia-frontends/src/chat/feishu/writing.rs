@@ -1,5 +1,5 @@
-//! Sends messages, edits and files, within the platform's rates. A message has an id by which the platform
-//! recognises a repetition. A card that is refused goes without its formatting.
+//! Sends messages, edits and files within the platform's rates. Each message has an id by which the
+//! platform recognises repetitions. A refused card is sent again without formatting.
 
 use std::time::Duration;
 
@@ -20,9 +20,10 @@ use crate::chat::{
     multipart::encode_form, outgoing_file::read_outgoing_file, send_budget::SendRate,
 };
 
-/// Fifty in a second and a thousand in a minute are allowed.
+/// The platform allows fifty per second and a thousand per minute.
 pub(super) const OVERALL_RATE: SendRate = SendRate { count: 16, period: Duration::from_secs(1) };
-/// Five in a second. Messages may arrive closer together than they were sent.
+/// Five per second. The period is longer, because messages may arrive closer together than they
+/// were sent.
 pub(super) const CHAT_RATES: [SendRate; 1] =
     [SendRate { count: 5, period: Duration::from_millis(1100) }];
 
@@ -30,7 +31,7 @@ const MAX_IMAGE_BYTES: usize = 10 << 20;
 const MAX_FILE_BYTES: u64 = 30 << 20;
 const IMAGE_ENDINGS: [&str; 6] = [".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp"];
 
-/// The content of a message, as the platform takes it.
+/// A message in the platform's form.
 #[derive(Clone, Debug)]
 pub(super) struct NewMessage<'a> {
     pub(super) kind: &'a str,
@@ -51,7 +52,7 @@ impl Feishu {
         self.send_card(chat, message).await
     }
 
-    /// Like [`Feishu::send_message`]; the caller has taken the budget.
+    /// Like [`Feishu::send_message`], but the caller has already taken the budget.
     pub(super) async fn send_card(
         &self,
         chat: &str,
@@ -75,7 +76,7 @@ impl Feishu {
         Ok(SentMessage { message_id: Some(id.into()) })
     }
 
-    /// Replaces the card of a message; the caller has taken the budget.
+    /// Replaces the card of a message. The caller has already taken the budget.
     pub(super) async fn replace_card(
         &self,
         chat: &str,
@@ -98,7 +99,8 @@ impl Feishu {
         Ok(())
     }
 
-    /// Answers a press beside its card, where the acknowledgement has gone already.
+    /// Answers a press with a message next to its card, because the acknowledgement has already
+    /// been sent.
     pub(super) async fn answer_card(
         &self,
         card: &str,
@@ -117,7 +119,8 @@ impl Feishu {
         Ok(())
     }
 
-    /// Sends a message to a chat, as an answer if it is one, and returns its id.
+    /// Sends a message to a chat, as a reply if it answers a message or belongs to a thread, and
+    /// returns its id.
     pub(super) async fn post(
         &self,
         chat: &str,
@@ -126,7 +129,7 @@ impl Feishu {
         let (chat, thread) = split_thread(chat);
         let uuid = repetition_key(message.id);
         let body = json!({"msg_type": message.kind, "content": message.content, "uuid": uuid});
-        // Into a thread only answers go; its first message is always there to answer.
+        // A thread accepts only replies. Its first message is always there to reply to.
         let targets = [message.reply_to, thread];
         for target in targets.into_iter().flatten().filter_map(plain_id) {
             let mut body = body.clone();
@@ -186,7 +189,7 @@ impl Feishu {
     }
 }
 
-/// The platform wants to know some types, for its previews.
+/// Returns the type that the platform needs for previews of some files.
 fn file_type(name: &str) -> &'static str {
     match name.rsplit_once('.').map_or("", |(_, ending)| ending) {
         "pdf" => "pdf",
@@ -197,7 +200,7 @@ fn file_type(name: &str) -> &'static str {
     }
 }
 
-/// Ids tell what they name by their first letters.
+/// Returns the type of an id, which its prefix tells.
 fn id_type(chat: &str) -> &'static str {
     match chat.split_once('_').map_or("", |(kind, _)| kind) {
         "oc" => "chat_id",
@@ -208,7 +211,8 @@ fn id_type(chat: &str) -> &'static str {
     }
 }
 
-/// The platform takes at most fifty characters, and recognises them for an hour.
+/// Derives the key by which the platform recognises repetitions for an hour. It may have at most
+/// fifty characters.
 fn repetition_key(id: &str) -> String {
     hex::encode(&Sha256::digest(id.as_bytes())[..16])
 }

@@ -1,5 +1,5 @@
-//! Formatted text in the Markdown that every reader understands: without tables and struck-out text. A line ends
-//! with two spaces. Pure.
+//! Writes formatted text as basic Markdown, without tables and strikethrough, which every parser understands.
+//! Lines end with two spaces. Pure.
 
 use angelia_core::ports::{BlockKind, RichBlock, RichText, SpanStyle};
 
@@ -35,18 +35,18 @@ fn push_code(markdown: &mut String, block: &RichBlock, language: Option<&str>) {
     markdown.extend([&fence, language, "\n", code.trim_end_matches('\n'), "\n", &fence]);
 }
 
-/// The longest run of backticks.
+/// Returns the length of the longest run of backticks.
 fn longest_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
-/// A piece of one line in one style.
+/// A piece of one line, in one style.
 struct Piece<'a> {
     text: &'a str,
     style: &'a SpanStyle,
 }
 
-/// Writes the lines of a block, each with `mark` in front.
+/// Writes the lines of a block, each preceded by `mark`.
 fn push_lines(markdown: &mut String, block: &RichBlock, mark: &str) {
     let mut lines: Vec<Vec<Piece<'_>>> = vec![Vec::new()];
     for span in &block.spans {
@@ -73,7 +73,7 @@ fn push_line(markdown: &mut String, line: &[Piece<'_>]) {
     for (index, piece) in line.iter().enumerate() {
         let is_first = markdown.len() == begin;
         let next = line.get(index + 1).and_then(|next| next.text.chars().next());
-        // Indentation would make code of a line.
+        // Indentation would turn the line into code.
         let text = if is_first { piece.text.trim_start() } else { piece.text };
         if is_first {
             let indent = piece.text.len() - text.len();
@@ -94,7 +94,7 @@ fn push_piece(
         push_code_span(markdown, text);
         return;
     }
-    // White space belongs outside the marks.
+    // White space belongs outside the emphasis marks.
     let inner = text.trim();
     let lead = text.len() - text.trim_start().len();
     markdown.push_str(&text[..lead]);
@@ -124,7 +124,7 @@ fn push_piece(
 
 fn push_code_span(markdown: &mut String, text: &str) {
     if markdown.ends_with('`') {
-        // Two runs of backticks beside each other would be read as one.
+        // Two adjacent runs of backticks would be read as one.
         markdown.push(' ');
     }
     let ticks = "`".repeat(longest_run(text) + 1);
@@ -133,19 +133,20 @@ fn push_code_span(markdown: &mut String, text: &str) {
     markdown.extend([&ticks, space, text, space, &ticks]);
 }
 
-/// Marks count only next to a word, or between white space and a sign.
+/// Returns whether emphasis marks around `inner` would work: each must touch a word inside, or
+/// white space outside.
 fn can_have_marks(inner: &str, before: Option<char>, after: Option<char>) -> bool {
     let (Some(first), Some(last)) = (inner.chars().next(), inner.chars().next_back()) else {
         return false;
     };
     let is_open = |c: Option<char>| c.is_none_or(char::is_whitespace);
-    // Two runs of stars beside each other would be read as one.
+    // Two adjacent runs of stars would be read as one.
     let is_star = |c: Option<char>| c == Some('*');
     let fits = |edge: char, outside: Option<char>| edge.is_alphanumeric() || is_open(outside);
     fits(first, before) && fits(last, after) && !is_star(before) && !is_star(after)
 }
 
-/// Links to files of this machine mean nothing in a chat.
+/// Returns whether a link makes sense in a chat. Links to local files do not.
 fn is_web_address(link: &str) -> bool {
     ["http://", "https://", "mailto:"].iter().any(|scheme| link.starts_with(scheme))
 }
@@ -164,14 +165,14 @@ fn push_address(markdown: &mut String, link: &str) {
     }
 }
 
-/// Writes text so that nothing in it counts as formatting. `begins_line`: signs count that only do at the
-/// beginning of a line.
+/// Writes text so that nothing in it counts as formatting. `begins_line` also escapes signs that have a meaning
+/// only at the beginning of a line.
 fn push_escaped(markdown: &mut String, text: &str, begins_line: bool) {
     if begins_line && begins_like_a_block(text) {
         let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         push_inline(markdown, &text[..digits]);
         markdown.push('\\');
-        // The sign itself is one byte.
+        // The sign is a single byte.
         let (sign, rest) = text[digits..].split_at(1);
         markdown.push_str(sign);
         push_inline(markdown, rest);
@@ -187,9 +188,9 @@ fn push_inline(markdown: &mut String, text: &str) {
         let next = chars.peek().copied();
         let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         match c {
-            // One tilde is enough: another one can come in the next span.
+            // Escape even a single tilde: the next span may begin with another one.
             '\\' | '`' | '*' | '[' | ']' | '~' => markdown.extend(['\\', c]),
-            // Within a word it counts as a letter.
+            // Inside a word, an underscore has no meaning.
             '_' if !(is_word(before) && is_word(next)) => markdown.push_str("\\_"),
             '<' => markdown.push_str("&lt;"),
             '&' if is_word(next) || next == Some('#') => markdown.push_str("&amp;"),
@@ -199,7 +200,7 @@ fn push_inline(markdown: &mut String, text: &str) {
     }
 }
 
-/// Whether a line would be a heading, a quote, an item of a list or a rule.
+/// Returns whether a line would be a heading, a quote, a list item or a rule.
 fn begins_like_a_block(text: &str) -> bool {
     if text.starts_with(['#', '>', '-', '+', '=', ':', '|']) {
         return true;
@@ -230,7 +231,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any reader of Markdown sees the text, and nothing else.
+        /// A Markdown parser sees exactly the original text.
         #[test]
         fn nothing_visible_changes(parts in prop::collection::vec(prop_oneof![
             "\\PC{0,40}", "[-a-z0-9#>*_`~|.+=:<>&\\[\\]() !]{0,40}\n", Just("\n\n".to_owned()),

@@ -1,5 +1,5 @@
-//! Reads Markdown into blocks of formatted text. Chats have neither nested lists nor headings, so items
-//! get their marks as text, and headings are bold lines.
+//! Parses Markdown into blocks of formatted text. Chats have neither nested lists nor headings, so list
+//! items get their markers as text, and headings become bold lines.
 
 use std::mem;
 
@@ -8,7 +8,7 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::table::TableRows;
 
-/// Before each level of a nested list.
+/// The indentation of each level of a nested list.
 const LIST_INDENT: &str = "  ";
 const BULLET: &str = "• ";
 const RULE: &str = "———";
@@ -27,14 +27,14 @@ pub fn parse_markdown(text: &str) -> RichText {
 struct MarkdownReader {
     blocks: Vec<RichBlock>,
     spans: Vec<Span>,
-    /// The styles around the text, the innermost last.
+    /// The styles that apply to the text, innermost last.
     styles: Vec<SpanStyle>,
-    /// The number of the next item of each open list; `None`: it has bullets.
+    /// The number of the next item of each open list, or `None` for a bulleted list.
     lists: Vec<Option<u64>>,
     quotes: usize,
     code: Option<CodeText>,
     table: Option<TableRows>,
-    /// An empty line comes before the next block.
+    /// Whether an empty line precedes the next block.
     needs_gap: bool,
 }
 
@@ -175,7 +175,7 @@ impl MarkdownReader {
         self.styles.push(style);
     }
 
-    /// A link without words shows its address.
+    /// Ends a link. A link without text shows its address.
     fn end_link(&mut self) {
         let Some(SpanStyle { link: Some(address), .. }) = self.styles.last().cloned() else {
             return;
@@ -210,10 +210,10 @@ impl MarkdownReader {
         self.push(&mark, SpanStyle::default());
     }
 
-    /// Ends the block whose spans were read, if there are any.
+    /// Ends the current block, if it has any spans.
     fn end_block(&mut self) {
         let mut spans = mem::take(&mut self.spans);
-        // Line breaks between blocks are theirs.
+        // Line breaks between blocks come from the separators.
         if let Some(last) = spans.last_mut() {
             last.text.truncate(last.text.trim_end_matches('\n').len());
         }

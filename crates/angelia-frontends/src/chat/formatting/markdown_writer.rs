@@ -1,20 +1,20 @@
-//! Writes formatted text as Markdown. Characters with a meaning are escaped; a style that Markdown could not
-//! tell from the text around it is left out.
+//! Writes formatted text as Markdown. Special characters are escaped. A style is left out where Markdown
+//! could not tell its marks from the surrounding text.
 
 use std::fmt::Write as _;
 
 use angelia_core::ports::{BlockKind, RichBlock, RichText, Span, SpanStyle};
 
-/// How characters with a meaning are written.
+/// How special characters are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escapes {
-    /// With a backslash before them, as every reader of Markdown knows it.
+    /// With a backslash, which every Markdown parser understands.
     Backslashes,
-    /// As numeric entities of HTML.
+    /// As numeric HTML entities.
     Entities,
 }
 
-/// Returns the text as Markdown in which a line break is a line break.
+/// Returns the text as Markdown for parsers that keep single line breaks.
 pub fn write_markdown(text: &RichText, escapes: Escapes) -> String {
     let mut markdown = String::new();
     let mut before: Option<&RichBlock> = None;
@@ -39,16 +39,16 @@ pub fn write_markdown(text: &RichText, escapes: Escapes) -> String {
 fn separator(before: Option<&RichBlock>, block: &RichBlock) -> &'static str {
     let Some(before) = before else { return "" };
     match (&before.kind, &block.kind) {
-        // The line between two quotes belongs to them.
+        // The empty line between two quotes belongs to them.
         (BlockKind::Quote, BlockKind::Quote) if block.has_gap => "\n>\n",
         (BlockKind::Quote, BlockKind::Quote) => "\n",
-        // Without an empty line, a paragraph would go on with the quote before it.
+        // Without an empty line, a paragraph would continue the quote before it.
         (BlockKind::Quote, _) | (_, BlockKind::Quote) => "\n\n",
         _ => block.separator(),
     }
 }
 
-/// Removes the characters that nobody sees and JSON makes long.
+/// Removes control characters, which are invisible and long in JSON.
 pub fn remove_controls(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
@@ -66,7 +66,7 @@ fn longest_ticks(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
-/// Writes the spans of a block, one line for each line of it.
+/// Writes the spans of a block and keeps its line breaks.
 fn write_spans(spans: &[Span], escapes: Escapes) -> String {
     let spans = join_equal(spans);
     let mut writer = SpanWriter { written: String::new(), escapes };
@@ -76,7 +76,7 @@ fn write_spans(spans: &[Span], escapes: Escapes) -> String {
     writer.written
 }
 
-/// Returns the first character of a span as it is written, or one of the same kind.
+/// Returns the first character of a span as written, or one of the same class.
 fn first_written(span: &Span) -> Option<char> {
     let SpanStyle { bold, italic, strike, code, link } = &span.style;
     if *code {
@@ -90,7 +90,7 @@ fn first_written(span: &Span) -> Option<char> {
     }
 }
 
-/// Joins neighbours that are written alike: two pieces of code side by side would otherwise be one.
+/// Joins neighbouring spans with the same style: two adjacent code spans would otherwise merge.
 fn join_equal(spans: &[Span]) -> Vec<Span> {
     let mut joined: Vec<Span> = Vec::new();
     for span in spans {
@@ -107,19 +107,19 @@ fn join_equal(spans: &[Span]) -> Vec<Span> {
     joined
 }
 
-/// Returns the style as far as it is written.
+/// Returns the part of the style that can be written.
 fn written_style(style: &SpanStyle, text: &str) -> SpanStyle {
     if style.code && !text.contains('\n') && !text.trim().is_empty() {
         return SpanStyle { code: true, ..SpanStyle::default() };
     }
-    // The platform refuses a card with another kind of link.
+    // The platform refuses a card with any other kind of link.
     let is_web = |link: &str| link.starts_with("http://") || link.starts_with("https://");
     let link = style.link.clone().filter(|link| is_web(link));
     SpanStyle { code: false, link, ..style.clone() }
 }
 
-/// Whether a mark is one between these characters: beside a space or a sign always, beside a letter only if
-/// there is a letter inside. Two marks must not touch.
+/// Returns whether a mark between these characters works as one: always next to white space or punctuation,
+/// next to a letter only if there is also a letter inside. Two marks must not touch.
 fn can_touch(outside: Option<char>, inside: Option<char>) -> bool {
     let is_letter = |c: char| c.is_alphanumeric();
     match outside {
@@ -130,7 +130,7 @@ fn can_touch(outside: Option<char>, inside: Option<char>) -> bool {
     }
 }
 
-/// Writes the spans of a block.
+/// Writes the spans of one block.
 struct SpanWriter {
     written: String,
     escapes: Escapes,
@@ -141,7 +141,7 @@ impl SpanWriter {
         let style = &span.style;
         if style.code {
             let ticks = "`".repeat(longest_ticks(&span.text) + 1);
-            // Spaces beside the marks are not shown.
+            // Markdown drops spaces next to the backticks, and backticks would merge with them.
             let touches = |c: char| c == '`' || c == ' ';
             let is_near = span.text.starts_with(touches) || span.text.ends_with(touches);
             let pad = if is_near { " " } else { "" };
@@ -150,12 +150,12 @@ impl SpanWriter {
         }
         if let Some(link) = &style.link {
             if self.written.ends_with('!') {
-                // It would make a picture of the link.
+                // An exclamation mark would turn the link into an image.
                 self.written.pop();
                 self.push_mark('!');
             }
             self.written.push('[');
-            // A line break would end the link where the next line begins a block.
+            // A line break would end the link if the next line begins a block.
             self.push_styled(&span.text.replace('\n', " "), style, Some(']'));
             let _infallible = write!(self.written, "]({})", encode_address(link));
             return;
@@ -163,7 +163,7 @@ impl SpanWriter {
         self.push_styled(&span.text, style, next);
     }
 
-    /// Writes the text with marks around it, if Markdown sees them as marks there.
+    /// Writes the text with emphasis marks around it, if they would work there.
     fn push_styled(&mut self, text: &str, style: &SpanStyle, next: Option<char>) {
         let marks = match (style.strike, style.bold, style.italic) {
             (true, false, false) => "~~",
@@ -199,7 +199,7 @@ impl SpanWriter {
             let is_start = line.is_empty() || is_indent(line, space);
             let is_special = self.is_special(c, line, is_start, chars.peek().copied());
             match c {
-                // Spaces at the beginning of a line would be lost, or make it code.
+                // Leading spaces would be lost, or turn the line into code.
                 ' ' if is_start => self.written.push_str(space),
                 '\t' if is_start => self.written.push_str(&space.repeat(4)),
                 '\n' => {
@@ -212,9 +212,9 @@ impl SpanWriter {
         }
     }
 
-    /// Returns whether a character would mean something behind `line` and before `next`.
+    /// Returns whether a character would have a meaning after `line` and before `next`.
     fn is_special(&self, c: char, line: &str, is_start: bool, next: Option<char>) -> bool {
-        // Entities are for platforms that see more in a text than Markdown does.
+        // Entities are for platforms that interpret more than plain Markdown.
         let is_wary = self.escapes == Escapes::Entities;
         let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
         match c {
@@ -225,13 +225,13 @@ impl SpanWriter {
             '-' | '+' | '=' => is_start,
             '.' | ')' => !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()),
             '$' => is_wary,
-            // Pictures such as `:OK:`.
+            // Emoji codes such as `:OK:`.
             ':' => is_wary && next.is_some_and(|next| next.is_ascii_alphabetic()),
             _ => false,
         }
     }
 
-    /// Writes a character that would mean something.
+    /// Writes a special character, escaped.
     fn push_mark(&mut self, c: char) {
         let _infallible = match self.escapes {
             Escapes::Backslashes => write!(self.written, "\\{c}"),
@@ -241,7 +241,7 @@ impl SpanWriter {
 }
 
 impl Escapes {
-    /// A space at the beginning of a line.
+    /// Returns a space for the beginning of a line.
     const fn indent(self) -> &'static str {
         match self {
             Self::Backslashes => "\u{a0}",
@@ -254,7 +254,7 @@ fn is_indent(line: &str, space: &str) -> bool {
     line.starts_with(space) && line.split(space).all(str::is_empty)
 }
 
-/// Returns an address without the characters that would end it.
+/// Returns an address without characters that would end it.
 fn encode_address(link: &str) -> String {
     let mut encoded = String::with_capacity(link.len());
     for c in link.chars() {

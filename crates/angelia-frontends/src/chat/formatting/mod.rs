@@ -1,10 +1,10 @@
 //! Formats answers for chats. Pure.
 //!
-//! - [`parse_markdown`]: Markdown as blocks of formatted text.
-//! - [`to_common_markdown`]: formatted text as Markdown again, as most platforms read it.
-//! - [`split_text`]: cuts formatted text into messages that are short enough; [`split_to_fit`]: where formatting
-//!   counts too.
-//! - [`write_markdown`]: formatted text as ordinary Markdown, for platforms that read it.
+//! - [`parse_markdown`]: parses Markdown into blocks of formatted text.
+//! - [`to_common_markdown`]: writes formatted text as the Markdown that most platforms read.
+//! - [`split_text`]: splits formatted text into messages that are short enough; [`split_to_fit`]: the same for
+//!   platforms that count formatting too.
+//! - [`write_markdown`]: writes formatted text as ordinary Markdown, for platforms that read it.
 
 mod common_markdown;
 mod markdown;

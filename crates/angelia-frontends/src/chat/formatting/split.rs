@@ -1,15 +1,15 @@
-//! Cuts formatted text into messages. The text has no nesting, so each message is well-formed by itself:
-//! a code block that is cut goes on as a code block of the same language.
+//! Splits formatted text into messages. The text has no nesting, so each message is well-formed on its own. If
+//! a code block is split, the rest becomes a code block in the same language.
 
 use std::collections::VecDeque;
 
 use angelia_core::ports::{LengthLimit, LengthUnit, RichBlock, RichText, Span};
 use unicode_segmentation::UnicodeSegmentation as _;
 
-/// A platform that allows less than this would not be worth splitting for.
+/// The smallest message length that we split for.
 const MIN_LENGTH: usize = 16;
 
-/// Splits a text into messages. Only white space where it is cut is lost.
+/// Splits a text into messages. Nothing is lost except white space at the cuts.
 pub fn split_text(text: &RichText, limit: LengthLimit) -> Vec<RichText> {
     let (max, unit) = (limit.max.max(MIN_LENGTH), limit.unit);
     let mut messages = Vec::new();
@@ -25,7 +25,7 @@ pub fn split_text(text: &RichText, limit: LengthLimit) -> Vec<RichText> {
             current.blocks.push(block);
             continue;
         }
-        // A block that fits into a message is not cut, nor is one of which only a little would fit here.
+        // Move the block to the next message if it fits there as a whole, or if little of it would fit here.
         if !current.blocks.is_empty() && (length <= max || room < max / 4) {
             messages.push(std::mem::take(&mut current));
             used = 0;
@@ -45,8 +45,9 @@ pub fn split_text(text: &RichText, limit: LengthLimit) -> Vec<RichText> {
     messages
 }
 
-/// Like [`split_text`], for a platform that counts formatting too: `measure` returns the length of a message as
-/// it is sent, or `None` if only the visible text counts. A text whose formatting alone is too long loses it.
+/// Like [`split_text`], for platforms that count formatting too. `measure` returns the length of a message as
+/// sent, or `None` if only the visible text counts. A piece whose formatting alone is too long becomes plain
+/// text.
 pub fn split_to_fit(
     text: &RichText,
     limit: LengthLimit,
@@ -55,7 +56,8 @@ pub fn split_to_fit(
     split_within(text, limit, limit.max, measure)
 }
 
-/// Splits a text into messages with at most `room` visible units each, and with less where that is too long.
+/// Splits a text into messages of at most `room` visible units each, or fewer where the written form is too
+/// long.
 fn split_within(
     text: &RichText,
     limit: LengthLimit,
@@ -79,7 +81,7 @@ fn split_within(
     messages
 }
 
-/// Cuts a block so that its first part has at most `room` units, and at least one character.
+/// Cuts a block so that its first part has at most `room` units, but at least one character.
 fn cut_block(block: RichBlock, room: usize, unit: LengthUnit) -> (RichBlock, Option<RichBlock>) {
     let text: String = block.spans.iter().map(|span| span.text.as_str()).collect();
     let at = find_cut(&block, &text, room, unit);
@@ -105,7 +107,7 @@ fn cut_block(block: RichBlock, room: usize, unit: LengthUnit) -> (RichBlock, Opt
     (part(head, block.has_gap), tail)
 }
 
-/// Removes the white space at a cut. The indentation of code stays.
+/// Removes the white space at a cut, but keeps the indentation of code.
 fn trim_cut(head: &mut [Span], tail: &mut Vec<Span>, is_code: bool) {
     if let Some(last) = head.last_mut() {
         last.text.truncate(last.text.trim_end().len());
@@ -127,8 +129,8 @@ fn trim_cut(head: &mut [Span], tail: &mut Vec<Span>, is_code: bool) {
     }
 }
 
-/// Returns where to cut, in bytes: at the end of a line, of a sentence or of a word if one is in the
-/// second half of the room, else between two graphemes.
+/// Returns where to cut, as a byte offset: preferably at the end of a line or of a sentence in the second half
+/// of the room, else between two words, else between two graphemes.
 fn find_cut(block: &RichBlock, text: &str, room: usize, unit: LengthUnit) -> usize {
     let mut fits = 0;
     let mut length = 0;
@@ -140,7 +142,7 @@ fn find_cut(block: &RichBlock, text: &str, room: usize, unit: LengthUnit) -> usi
         fits = index + grapheme.len();
     }
     if fits == 0 {
-        // One grapheme alone is longer than a message.
+        // A single grapheme is longer than a message.
         return char_cut(text, room, unit);
     }
     let part = &text[..fits];
@@ -159,7 +161,7 @@ fn find_cut(block: &RichBlock, text: &str, room: usize, unit: LengthUnit) -> usi
     outside_link(block, at).filter(is_late).unwrap_or(at)
 }
 
-/// Returns the beginning of the link that a cut would break.
+/// Returns the beginning of a link that a cut would break.
 fn outside_link(block: &RichBlock, at: usize) -> Option<usize> {
     let mut begin = 0;
     for span in &block.spans {
@@ -172,7 +174,7 @@ fn outside_link(block: &RichBlock, at: usize) -> Option<usize> {
     None
 }
 
-/// Returns the end of as many characters as fit, and at least of one.
+/// Returns the end of the last character that fits, but at least of the first one.
 fn char_cut(text: &str, room: usize, unit: LengthUnit) -> usize {
     let mut length = 0;
     for (index, c) in text.char_indices() {
@@ -247,7 +249,7 @@ mod tests {
         let messages = split_to_fit(&text, limit, &measure);
         assert!(messages.len() > 1 && messages.iter().all(|one| measure(one) <= Some(24)));
         assert_eq!(texts(&messages).join(" "), "one two three four five");
-        // A text that is too long by its formatting alone loses it.
+        // A text whose formatting alone is too long becomes plain.
         let plain = split_to_fit(&text, limit, &|text| {
             let is_styled =
                 text.blocks.iter().flat_map(|block| &block.spans).any(|one| one.style.bold);

@@ -1,4 +1,4 @@
-//! A table as lines of letters of one width: no chat platform shows tables everywhere.
+//! Lays out a table as monospaced text, because no chat platform shows tables everywhere.
 
 use unicode_width::UnicodeWidthStr as _;
 
@@ -13,14 +13,14 @@ impl TableRows {
     }
 
     pub(super) fn push_cell(&mut self, text: &str) {
-        // A cell is one line here.
+        // A cell has only one line here.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(row) = self.rows.last_mut() {
             row.push(text);
         }
     }
 
-    /// Returns the rows, one per line. The first one is the head.
+    /// Returns one line per row. The first row is the header.
     pub(super) fn layout(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         let width = |column: usize| {

@@ -1,5 +1,5 @@
-//! Decides who may talk. A stranger gets a code that the owner can approve, in direct messages only;
-//! everything else of strangers is ignored.
+//! Decides who may talk to the bot. In direct messages, a stranger gets a code that the owner can
+//! approve; everything else from strangers is ignored.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,31 +14,31 @@ use uuid::Uuid;
 
 use super::chat_host::ChatContext;
 
-/// How long a pairing code can be used.
+/// How long a pairing code is valid.
 pub const PAIRING_LIFETIME: Duration = Duration::from_hours(1);
 
-/// The letters of a code: those that nobody confuses.
+/// The letters of a code. None of them is easily confused with another.
 const CODE_LETTERS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const CODE_LENGTH: usize = 8;
 
-/// A person may write this often in a minute.
+/// How many messages a person may send per [`RATE_PERIOD`].
 const MAX_MESSAGES: usize = 20;
 const RATE_PERIOD: Duration = Duration::from_mins(1);
 
-/// People whose last message is older are forgotten.
+/// Above this number of senders, those with no message in the last [`RATE_PERIOD`] are forgotten.
 const MAX_KNOWN_SENDERS: usize = 10_000;
 
-/// The decision about an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
     Admitted,
-    /// Nothing is said: a stranger in a group, or words that are not for us.
+    /// No reply: a stranger in a group, or a group message that is not addressed to us.
     Ignored,
     /// A stranger in a direct message, who gets a code.
     Stranger,
 }
 
-/// Decides about an event. `is_addressed`: it is a direct message, names the bot or answers it.
+/// Decides whether to handle an event. `is_addressed`: it is a direct message, or it mentions or
+/// answers the bot.
 pub(super) async fn admit(
     context: &ChatContext,
     event: &StoredEvent,
@@ -59,7 +59,7 @@ pub(super) async fn admit(
     })
 }
 
-/// Returns the text for a stranger; `None` if too many codes are open.
+/// Returns the text for a stranger, or `None` if too many codes are pending.
 pub(super) async fn offer_code(
     context: &ChatContext,
     event: &StoredEvent,
@@ -83,27 +83,27 @@ pub(super) async fn offer_code(
     }))
 }
 
-/// Makes a code from the random part of an id.
+/// Derives a code from the random part of an id.
 fn new_code(id: Uuid) -> String {
     let random = id.as_bytes().iter().rev();
     let letters = random.take(CODE_LENGTH).map(|byte| CODE_LETTERS[usize::from(byte % 32)]);
     letters.map(char::from).collect()
 }
 
-/// A platform and the id of a person there.
+/// A platform and a person's id there.
 type SenderKey = (Arc<str>, Arc<str>);
 
-/// How often people have written lately.
+/// When each person wrote recently.
 #[derive(Debug, Default)]
 pub(super) struct SenderRates {
     lately: Mutex<HashMap<SenderKey, VecDeque<Instant>>>,
 }
 
-/// Whether a person writes too much.
+/// Whether a person writes too often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SenderRate {
     Fine,
-    /// The first message over the limit, about which something is said.
+    /// The first message over the limit; the sender gets a notice.
     Exceeded,
     StillExceeded,
 }
@@ -122,7 +122,7 @@ impl SenderRates {
         }
         times.push_back(now);
         if times.len() > MAX_MESSAGES + 1 {
-            // The oldest ones are enough to know when there is room again.
+            // The oldest times suffice to tell when there is room again.
             times.pop_back();
             return SenderRate::StillExceeded;
         }

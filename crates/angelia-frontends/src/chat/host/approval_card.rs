@@ -10,17 +10,17 @@ use angelia_core::{
 };
 use uuid::Uuid;
 
-/// The longest parts of an approval that are shown, in characters: together they fit into one message of
-/// [`FULL_ROOM`]. Where messages are shorter, so are the parts.
+/// The maximum lengths of the parts of an approval, in characters. Together they fit into one message of
+/// [`FULL_ROOM`]; they shrink where messages are shorter.
 const MAX_TITLE: usize = 900;
 const MAX_DETAIL: usize = 600;
 const MAX_DIFF: usize = 1800;
 pub(super) const FULL_ROOM: usize = 4000;
 
-/// Questions with more options are answered by text.
+/// Questions with more options than this can only be answered by text.
 const MAX_OPTIONS: usize = 8;
 
-/// How many of the rules that an agent suggests get a button.
+/// How many of the agent's suggested rules get a button.
 const MAX_RULES: usize = 3;
 const MAX_LABEL: usize = 60;
 
@@ -28,13 +28,13 @@ const MAX_LABEL: usize = 60;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PressChoice {
     Verdict(Verdict),
-    /// Allow for the session what this rule of the approval covers.
+    /// Allow, for this session, whatever this rule of the approval covers.
     Rule(usize),
-    /// This option of the only question.
+    /// This option of the approval's only question.
     Option(usize),
 }
 
-/// Describes an approval, and how to decide it by text. `room` is the length of a message.
+/// Describes an approval and how to decide it by text. `room` is the maximum length of a message.
 pub(super) fn card_text(
     approval: &Approval,
     short_id: &str,
@@ -93,7 +93,7 @@ fn push_question(
     }
 }
 
-/// Adds a block of code. The fence is longer than any in the text.
+/// Appends a code block whose fence is longer than any run of backticks in the content.
 fn push_fenced(text: &mut String, language: &str, content: &str, max: usize) {
     let shown: String = content.chars().take(max).collect();
     let rest = content.chars().count().saturating_sub(max);
@@ -105,7 +105,8 @@ fn push_fenced(text: &mut String, language: &str, content: &str, max: usize) {
     }
 }
 
-/// Returns the buttons of an approval, with the commands that do the same by its short id.
+/// Returns the buttons of an approval, each with the typed command that does the same, if there is
+/// one.
 pub(super) fn card_buttons(approval: &Approval, short_id: &str) -> Vec<Button> {
     let id = approval.id.as_uuid().simple();
     let button = |label: &str, code: String, words: Option<String>| {
@@ -133,7 +134,7 @@ pub(super) fn card_buttons(approval: &Approval, short_id: &str) -> Vec<Button> {
         }
     }
     buttons.push(button("Deny", "d".to_owned(), Some(format!("/deny {short_id}"))));
-    // The first rule is the call itself, which "for session" grants.
+    // The first rule covers the call itself, which "for session" already grants.
     let rules = approval.rules.iter().enumerate().skip(1).take(MAX_RULES);
     buttons.extend(
         rules.map(|(index, rule)| button(&format!("Session: {rule}"), format!("r{index}"), None)),
@@ -141,7 +142,7 @@ pub(super) fn card_buttons(approval: &Approval, short_id: &str) -> Vec<Button> {
     buttons
 }
 
-/// Reads the value of a button.
+/// Parses the value of a button.
 pub(super) fn parse_press(value: &str) -> Option<(ApprovalId, PressChoice)> {
     let (code, id) = value.split_once(':')?;
     let id = ApprovalId::from_uuid(Uuid::try_parse(id).ok()?);
@@ -156,7 +157,7 @@ pub(super) fn parse_press(value: &str) -> Option<(ApprovalId, PressChoice)> {
     Some((id, choice))
 }
 
-/// Returns the decision that a choice means; `None` if the approval does not offer it.
+/// Returns the decision for a pressed button, or `None` if the approval does not offer it.
 pub(super) fn decide_by_choice(
     approval: &Approval,
     choice: PressChoice,
@@ -180,7 +181,7 @@ pub(super) fn decide_by_choice(
     }
 }
 
-/// Returns the decision that typed words mean. `Err` says what to write.
+/// Returns the decision for a typed reply. The error tells the person what to write instead.
 pub(super) fn decide_by_words(
     approval: &Approval,
     words: &str,
@@ -192,7 +193,7 @@ pub(super) fn decide_by_words(
             "session" => Ok(Decision::new(Verdict::Session, by)),
             "always" => Ok(Decision::new(Verdict::Always, by)),
             other => Err(format!(
-                "`{other}` is no choice; write `once`, `session` or `always` behind the id."
+                "`{other}` is not a choice; write `once`, `session` or `always` after the id."
             )),
         },
         ApprovalKind::Question(questions) => {
@@ -205,7 +206,7 @@ pub(super) fn decide_by_words(
             if !is_complete {
                 let count = questions.len();
                 return Err(format!(
-                    "Write {count} answer(s) behind the id, with `;` between them."
+                    "Write {count} answer(s) after the id, with `;` between them."
                 ));
             }
             Ok(with_answers(questions, answers, by))
@@ -224,7 +225,7 @@ fn with_answers(
     Decision { answers: answers.collect(), ..Decision::new(Verdict::Once, by) }
 }
 
-/// Says how an approval was decided.
+/// Describes how an approval was decided.
 pub(super) fn decided_words(resolution: &Resolution) -> String {
     let verb = match resolution.verdict {
         Verdict::Once => "Allowed once",

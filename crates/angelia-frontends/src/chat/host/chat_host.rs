@@ -1,4 +1,4 @@
-//! Starts the connections and the lanes, and takes up the events that an earlier process left.
+//! Starts the connections and the lanes, and resumes the events that an earlier process left unfinished.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -27,7 +27,7 @@ use crate::chat::{
     DeliveryQueue, DeliveryRequest, delivery_parts::rich_message, formatting::parse_markdown,
 };
 
-/// How long a repetition of an event is recognised. No platform repeats for longer.
+/// How long we recognise a repeated event. No platform repeats events for longer.
 const EVENT_MEMORY: Duration = Duration::from_hours(7 * 24);
 const UPKEEP_INTERVAL: Duration = Duration::from_hours(1);
 
@@ -37,12 +37,12 @@ pub struct ChatHostParts {
     pub adapters: Vec<Arc<dyn Channel>>,
     /// By platform.
     pub settings: BTreeMap<Arc<str>, ChannelSettings>,
-    /// Platforms that are configured and cannot be used, and why.
+    /// Platforms that are configured but unusable, with the reason.
     pub unusable: Vec<(Arc<str>, String)>,
     pub chats: Arc<dyn ChatStore>,
     pub delivery_queue: DeliveryQueue,
     pub clock: Arc<dyn Clock>,
-    /// The folder with a folder for each session's files.
+    /// The folder that contains one folder per session.
     pub sessions_dir: PathBuf,
     pub tasks: TaskGroup,
 }
@@ -61,9 +61,9 @@ pub(super) struct ChatContext {
     pub(super) rates: SenderRates,
     /// The turns of chats whose answers are not in the ledger yet.
     pub(super) open_turns: Mutex<HashMap<TurnId, OpenTurn>>,
-    /// Wakes those who wait for a turn to leave `open_turns`.
+    /// Notified when a turn leaves `open_turns`.
     pub(super) turn_closed: Notify,
-    /// Turns that another one has taken the place of; nothing is said about their end.
+    /// Turns that another one replaced. Their end is not reported to the chat.
     pub(super) superseded: Mutex<Vec<TurnId>>,
 }
 
@@ -71,13 +71,13 @@ pub(super) struct ChatContext {
 #[derive(Clone, Debug)]
 pub(super) struct OpenTurn {
     pub(super) address: Arc<str>,
-    /// The message that it answers.
+    /// The message that the turn answers.
     pub(super) message_id: Arc<str>,
 }
 
 impl ChatHost {
-    /// Takes up the events that were left, then connects. The lost turns of earlier processes must have been
-    /// closed before.
+    /// Resumes the events that were left unfinished, then connects. The caller must have closed the lost
+    /// turns of earlier processes.
     pub async fn start(parts: ChatHostParts) -> Result<Self, StoreError> {
         let health = parts
             .adapters
@@ -94,7 +94,7 @@ impl ChatHost {
         });
         let left = context.parts.chats.unfinished_events().await?;
         if !left.is_empty() {
-            tracing::info!(events = left.len(), "chat events that an earlier process left go on");
+            tracing::info!(events = left.len(), "resuming the chat events of an earlier process");
         }
         for event in left {
             context.lanes.dispatch(&context, event, true).await;
@@ -107,14 +107,14 @@ impl ChatHost {
         Ok(Self { context })
     }
 
-    /// Returns the codes of people who ask to be let in, oldest first.
+    /// Returns the open pairing codes, oldest first.
     pub async fn open_codes(&self) -> Result<Vec<PairingCode>, StoreError> {
         let parts = &self.context.parts;
         let now = parts.clock.now();
         parts.chats.codes(now.checked_sub(PAIRING_LIFETIME).unwrap_or(now)).await
     }
 
-    /// Returns how each channel is.
+    /// Returns the status of each channel.
     pub async fn status(&self) -> Vec<ChannelStatus> {
         let context = &self.context;
         let open = context.parts.chats.unfinished_events().await.unwrap_or_default();
@@ -152,8 +152,8 @@ impl ChatContext {
         self.turn_closed.notify_waiters();
     }
 
-    /// Says something short in a chat. The ledger has it when this returns; `id` is the same at every
-    /// attempt.
+    /// Sends a short text to a chat. The text is in the ledger when this returns. `id` must be the same at
+    /// every attempt.
     pub(super) async fn say(&self, address: &str, id: String, text: &str) {
         let said =
             self.parts.delivery_queue.deliver(DeliveryRequest::markdown(id, address, text)).await;

@@ -1,4 +1,5 @@
-//! Commands as people type them: `/stop`, or `!stop` where a platform takes the slash for itself. Pure.
+//! Parses commands as people type them: `/stop`, or `!stop` where the platform reserves the slash for
+//! itself. Pure.
 
 use angelia_core::ports::ChatCommandHint;
 
@@ -52,18 +53,18 @@ const COMMANDS: [ChatCommand; 17] = [
 pub(super) const COMMAND_HINTS: [ChatCommandHint; 17] = [
     hint("new", "begin a new session"),
     hint("sessions", "list the sessions of this chat"),
-    hint("resume", "go on with another session of this chat: /resume ID"),
-    hint("fork", "go on in a copy of this session"),
+    hint("resume", "continue another session of this chat: /resume ID"),
+    hint("fork", "continue in a copy of this session"),
     hint("stop", "stop what is running"),
-    hint("status", "show the session and what it does"),
+    hint("status", "show the session and what it is doing"),
     hint("usage", "show what the sessions of this chat have used"),
     hint("model", "show or choose the model: /model NAME"),
     hint("profile", "show or choose the profile (approvers): /profile NAME"),
     hint("cwd", "show or choose the folder (approvers): /cwd PATH"),
-    hint("compact", "make the conversation shorter"),
-    hint("steer", "give words to the running turn: /steer TEXT"),
-    hint("approve", "allow what an agent asks (approvers): /approve ID"),
-    hint("deny", "refuse what an agent asks (approvers): /deny ID"),
+    hint("compact", "compact the conversation"),
+    hint("steer", "send a message to the running turn: /steer TEXT"),
+    hint("approve", "approve an agent's request (approvers): /approve ID"),
+    hint("deny", "deny an agent's request (approvers): /deny ID"),
     hint("schedule", "list or add schedules (approvers): /schedule every 1h: TEXT"),
     hint("whoami", "show your id and what you may do"),
     hint("help", "list the commands"),
@@ -71,11 +72,11 @@ pub(super) const COMMAND_HINTS: [ChatCommandHint; 17] = [
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParsedCommand<'a> {
-    /// A command, and what stands behind it.
+    /// A command and its argument.
     Known(ChatCommand, &'a str),
-    /// A word that looks like a command.
+    /// A word that looks like a command but is none.
     Unknown(&'a str),
-    /// Ordinary words.
+    /// An ordinary message.
     Words,
 }
 
@@ -86,14 +87,14 @@ pub(super) fn parse_command(text: &str) -> ParsedCommand<'_> {
         return ParsedCommand::Words;
     };
     let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-    // A path such as /etc/hosts, or an exclamation.
+    // A path such as `/etc/hosts`, or an exclamation.
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return ParsedCommand::Words;
     }
     let found = COMMAND_HINTS.iter().position(|known| known.name.eq_ignore_ascii_case(name));
     match found {
         Some(index) => ParsedCommand::Known(COMMANDS[index], argument.trim()),
-        // Platforms send it when somebody opens the chat with the bot.
+        // Some platforms send `/start` when a person opens the chat with the bot.
         None if has_slash && name == "start" => ParsedCommand::Known(ChatCommand::Help, ""),
         None if has_slash => ParsedCommand::Unknown(&text[..=name.len()]),
         None => ParsedCommand::Words,

@@ -1,4 +1,4 @@
-//! Runs commands. Each returns its answer; `None` if the command has become a turn.
+//! Runs commands. Each returns its reply, or `None` if the command became a turn.
 
 use std::{path::Path, sync::Arc};
 
@@ -18,7 +18,7 @@ use crate::http::{NewScheduleBody, schedule_audit_subject};
 
 const APPROVERS_ONLY: &str = "Only the approvers of this channel may do that.";
 
-/// How many sessions are listed.
+/// How many sessions `/sessions` lists.
 const MAX_SESSIONS: usize = 10;
 
 /// A command in its chat.
@@ -46,7 +46,7 @@ pub(super) async fn run_command(
         ChatCommand::Resume => run.resume(argument).await,
         ChatCommand::Fork => run.fork().await,
         ChatCommand::Stop => Ok(match stop_turn(context, address).await {
-            0 => "Nothing runs here.".to_owned(),
+            0 => "Nothing is running here.".to_owned(),
             _ => "Stopping.".to_owned(),
         }),
         ChatCommand::Status => run.status().await,
@@ -56,7 +56,7 @@ pub(super) async fn run_command(
         ChatCommand::Cwd => run.cwd(argument).await,
         ChatCommand::Compact => run.compact().await,
         ChatCommand::Steer if argument.is_empty() => {
-            Ok("Write the words behind /steer.".to_owned())
+            Ok("Write the message after /steer.".to_owned())
         }
         ChatCommand::Steer if steer_running(context, address, argument).await => {
             Ok("Passed on.".to_owned())
@@ -87,7 +87,7 @@ impl CommandRun<'_> {
         Ok(self.context.parts.chats.put_chat_state(self.address, state).await?)
     }
 
-    /// Returns the session that the chat uses now, if it has one.
+    /// Returns the chat's current session, if it has one.
     async fn session(&self) -> Result<Option<SessionRecord>, EngineError> {
         let Some(session) = self.state().await?.session else { return Ok(None) };
         match self.context.parts.engine.session(session).await {
@@ -118,7 +118,7 @@ impl CommandRun<'_> {
         if lines.is_empty() {
             return Ok("This chat has no sessions yet.".to_owned());
         }
-        Ok(format!("{}\n\n/resume ID goes on with one.", lines.join("\n")))
+        Ok(format!("{}\n\n/resume ID continues one.", lines.join("\n")))
     }
 
     async fn chat_sessions(&self) -> Result<Vec<SessionId>, EngineError> {
@@ -131,7 +131,7 @@ impl CommandRun<'_> {
         let found: Vec<SessionId> = if wanted.len() < 4 {
             Vec::new()
         } else {
-            // Only those of this chat: the others are not this chat's to see.
+            // Search only this chat's sessions: it must not see any others.
             self.chat_sessions().await?.into_iter().filter(matches).collect()
         };
         match found.as_slice() {
@@ -139,9 +139,9 @@ impl CommandRun<'_> {
             [only] => {
                 let state = self.state().await?;
                 self.put_state(ChatState { session: Some(*only), ..state }).await?;
-                Ok("Going on with this session.".to_owned())
+                Ok("Continuing this session.".to_owned())
             }
-            _ => Ok("Several sessions start so; write more of the id.".to_owned()),
+            _ => Ok("Several sessions start with that; write more of the id.".to_owned()),
         }
     }
 
@@ -156,7 +156,7 @@ impl CommandRun<'_> {
         let state = self.state().await?;
         self.put_state(ChatState { session: Some(copy.id), ..state }).await?;
         let short = engine.short_id(RecordKind::Session, copy.id.as_uuid()).await?;
-        Ok(format!("Going on in the copy `{short}`; the old session stays as it is."))
+        Ok(format!("Continuing in the copy `{short}`; the old session is unchanged."))
     }
 
     async fn status(&self) -> Result<String, EngineError> {
@@ -274,7 +274,7 @@ impl CommandRun<'_> {
         Ok(answer)
     }
 
-    /// Has the conversation shortened. That takes a while, so its end is said later.
+    /// Compacts the conversation. That takes a while, so the result follows in a later message.
     async fn compact(&self) -> Result<String, EngineError> {
         let Some(session) = self.session().await? else {
             return Ok("There is nothing to compact yet.".to_owned());
@@ -293,7 +293,7 @@ impl CommandRun<'_> {
         Ok("Compacting the conversation.".to_owned())
     }
 
-    /// Runs words as a turn of their own: nothing runs that could take them.
+    /// Runs the words as a turn of their own, because no running turn can take them.
     async fn run_as_turn(&self, words: &str) -> Option<String> {
         let message = InboundMessage { text: words.into(), ..self.message.clone() };
         let event = ChatEvent::new(self.address, self.stored, &message);
@@ -361,7 +361,7 @@ impl CommandRun<'_> {
     }
 }
 
-/// Returns a folder at or below `root`, where it really is.
+/// Returns the canonical path of a folder if it is `root` or below it.
 async fn folder_below(root: &Path, wanted: &str) -> Option<std::path::PathBuf> {
     let root = tokio::fs::canonicalize(root).await.ok()?;
     let folder = tokio::fs::canonicalize(root.join(wanted)).await.ok()?;

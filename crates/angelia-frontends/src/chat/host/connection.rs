@@ -1,5 +1,5 @@
-//! Keeps the connection of an adapter up, and knows how it is. A connection that dies is made again after
-//! a pause that grows; it never delays another one.
+//! Keeps an adapter's connection up and tracks its health. A lost connection is restored after a pause
+//! that grows with each failure; connections do not delay each other.
 
 use std::{
     sync::{
@@ -19,32 +19,33 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{chat_host::ChatContext, command::COMMAND_HINTS};
 
-/// The pause after the first failure; it doubles with each further one.
+/// The pause after the first failure. It doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_mins(5);
 
-/// Credentials that were refused may be accepted later, after a change on the other side.
+/// The pause after refused credentials. They may become valid later, after a change on the
+/// platform.
 const REFUSED_PAUSE: Duration = Duration::from_mins(15);
 
-/// A connection that was up for this long has recovered.
+/// A connection that stays up this long counts as recovered.
 const STABLE_AFTER: Duration = Duration::from_mins(1);
 
-/// The longest time without a sign of life; then the connection is made anew.
+/// After this long without a sign of life, the connection is replaced.
 const MAX_SILENCE: Duration = Duration::from_mins(2);
 
-/// How a channel is, for `status`.
+/// The state of a channel, for `status`.
 #[derive(Clone, Debug)]
 pub struct ChannelStatus {
     pub platform: Arc<str>,
     pub state: ConnectionState,
     pub last_event_at: Option<Timestamp>,
     pub last_error: Option<String>,
-    /// Events whose work has not ended.
+    /// How many events are not finished yet.
     pub backlog: usize,
 }
 
 impl ChannelStatus {
-    /// A channel that could not be set up.
+    /// Returns the status of a channel that could not be set up.
     pub(super) fn unusable(platform: &Arc<str>, error: &str) -> Self {
         Self {
             platform: Arc::clone(platform),
@@ -60,7 +61,7 @@ impl ChannelStatus {
 pub enum ConnectionState {
     Connecting,
     Connected,
-    /// The connection was lost, and is made again.
+    /// The connection was lost and is being restored.
     Retrying,
     /// The platform refuses the credentials.
     Refused,
@@ -77,7 +78,7 @@ impl ConnectionState {
     }
 }
 
-/// The last signs of life and the last error of a connection.
+/// The last sign of life and the last error of a connection.
 #[derive(Debug)]
 pub(super) struct ConnectionHealth {
     seen: Mutex<SeenHealth>,
@@ -111,7 +112,7 @@ impl ConnectionHealth {
         self.seen.lock().state = ConnectionState::Connected;
     }
 
-    /// Completes when there was no sign of life for [`MAX_SILENCE`].
+    /// Completes after [`MAX_SILENCE`] without a sign of life.
     async fn wait_for_silence(&self) {
         loop {
             let alive = Duration::from_millis(self.alive_at.load(Ordering::Relaxed));
@@ -133,7 +134,7 @@ impl ConnectionHealth {
     }
 }
 
-/// Receives events of one platform until the host stops.
+/// Receives events from one platform until the host stops.
 pub(super) async fn supervise(context: Arc<ChatContext>, adapter: Arc<dyn Channel>) {
     let Some(health) = context.health.get(adapter.platform()).cloned() else { return };
     let inbox = StoringInbox {
@@ -147,7 +148,7 @@ pub(super) async fn supervise(context: Arc<ChatContext>, adapter: Arc<dyn Channe
         let began = Instant::now();
         let cursor = context.parts.chats.cursor(adapter.platform()).await;
         if !has_commands {
-            // A menu is a convenience, so nothing waits long for it.
+            // The command menu is only a convenience, so do not wait long for it.
             let registering = adapter.register_commands(&COMMAND_HINTS);
             has_commands =
                 timeout(Duration::from_secs(10), registering).await.is_ok_and(|told| told.is_ok());
@@ -175,8 +176,8 @@ pub(super) async fn supervise(context: Arc<ChatContext>, adapter: Arc<dyn Channe
     }
 }
 
-/// Returns the pause before the next attempt, with a random part, so that several programs do not come
-/// back at the same moment.
+/// Returns the pause before the next attempt. A random part keeps several programs from reconnecting at
+/// the same moment.
 fn pause_after(error: &ConnectionError, failures: u32, clock: &dyn Clock) -> Duration {
     let random = u32::from(clock.fresh_uuid().as_bytes()[15]);
     let growing = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1)));
@@ -188,7 +189,7 @@ fn pause_after(error: &ConnectionError, failures: u32, clock: &dyn Clock) -> Dur
     pause + pause.mul_f64(f64::from(random) / 1024.0)
 }
 
-/// Stores events before their platform gets an acknowledgement.
+/// Stores each event before the platform gets its acknowledgement.
 struct StoringInbox {
     context: Arc<ChatContext>,
     platform: Arc<str>,

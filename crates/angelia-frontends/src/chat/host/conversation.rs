@@ -1,5 +1,4 @@
-//! The session of a chat. A message becomes a turn of it, words for the running turn, or an edit of one
-//! that waits.
+//! The session of a chat. A message starts a new turn, steers the running one, or edits a queued one.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,10 +18,10 @@ use super::{
 };
 use crate::unattended_turn::StartError;
 
-/// How long an event finds its turn again.
+/// How long a repeated event still finds its turn.
 const KEY_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
-/// The pauses before each retry after a transient error.
+/// The pauses before the retries after a transient error.
 const RETRY_DELAYS: [Duration; 3] =
     [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15)];
 
@@ -39,25 +38,24 @@ impl ChatEvent {
         Self { address: Arc::clone(address), stored: stored.clone(), message: message.clone() }
     }
 
-    /// The same for every delivery of the event, so that it has one turn.
+    /// Returns the same key for every delivery of the event, so that it gets only one turn.
     fn key(&self) -> RequestKey {
         RequestKey {
             caller: format!("chat:{}", self.stored.platform).into(),
             key: Arc::clone(&self.stored.event.dedupe_key),
-            // A constant: the event alone names the request.
+            // A constant, because the event alone identifies the request.
             input: Some([0; 32]),
             window: KEY_LIFETIME,
         }
     }
 }
 
-/// The result of starting a message.
 enum Started {
     Steered,
     Turn(Box<SubmittedTurn>),
 }
 
-/// Goes on with an event of an earlier process. Returns `false` if no turn has got it.
+/// Resumes an event of an earlier process. Returns `false` if the event never reached a turn.
 pub(super) async fn take_up(
     context: &Arc<ChatContext>,
     event: &ChatEvent,
@@ -71,13 +69,14 @@ pub(super) async fn take_up(
     if event.stored.turn.is_none() {
         return Ok(false);
     }
-    // It was words for a turn that has ended with that process, which its own chat event reports.
+    // The event steered a turn that ended with the earlier process. That turn's own chat event
+    // reports its end.
     context.parts.chats.finish_event(event.stored.position).await?;
     Ok(true)
 }
 
-/// Starts a turn for messages that belong together, or gives them to the running one. The last message
-/// names the request.
+/// Starts a turn for messages that belong together, or passes them to the running one. The last message
+/// identifies the request.
 pub(super) async fn start_message(
     context: &Arc<ChatContext>,
     events: Vec<ChatEvent>,
@@ -99,7 +98,7 @@ pub(super) async fn start_message(
                 if context.parts.engine.wait_until_accepting().await {
                     continue;
                 }
-                // The next process finds the event.
+                // The next process will find the event.
                 return Ok(());
             }
             Err(error) => error,
@@ -116,8 +115,8 @@ pub(super) async fn start_message(
     }
 }
 
-/// Handles an edit: of a message that waits, its turn gets the new words; of one whose turn runs, the new
-/// words are passed on. Returns `false` if nothing has come of it.
+/// Handles an edited message. If its turn is still queued, the new text replaces the old one; if the turn
+/// runs, it gets the new text. Returns `false` if the edit did not lead to a turn of its own.
 pub(super) async fn edit_message(
     context: &Arc<ChatContext>,
     event: &ChatEvent,
@@ -141,33 +140,34 @@ pub(super) async fn edit_message(
     Ok(false)
 }
 
-/// Handles a deletion: a message that waits is not run. One that runs goes on; `/stop` ends it.
+/// Handles a deleted message. If its turn is still queued, it is withdrawn; a running turn
+/// continues until `/stop`.
 pub(super) async fn withdraw_message(context: &ChatContext, address: &str, message: &str) {
     if let Some(turn) = turn_of_message(context, address, message) {
         withdraw_queued(context, turn).await;
     }
 }
 
-/// Returns the open turn that a message has begun.
+/// Returns the open turn that a message started.
 fn turn_of_message(context: &ChatContext, address: &str, message: &str) -> Option<TurnId> {
     let is_its = |turn: &OpenTurn| *turn.address == *address && *turn.message_id == *message;
     let open = context.open_turns.lock();
     open.iter().find(|(_, turn)| is_its(turn)).map(|(id, _)| *id)
 }
 
-/// Ends a turn that still waits. Returns `false` if it runs already.
+/// Withdraws a turn that is still queued. Returns `false` if it already runs.
 async fn withdraw_queued(context: &ChatContext, turn: TurnId) -> bool {
     let engine = &context.parts.engine;
     let state = engine.turn(turn).await.map(|turn| turn.state);
     if !matches!(state, Ok(TurnState::Queued)) {
         return false;
     }
-    // Nothing is said about the end of a turn whose words nobody wants any more.
+    // Do not report the end of a turn that its sender withdrew.
     context.superseded.lock().push(turn);
     engine.interrupt(turn, false).await.is_ok()
 }
 
-/// Passes words on to the running turn of a chat. Returns `false` if there is none that takes them.
+/// Passes words to the running turn of a chat. Returns `false` if no running turn accepts them.
 pub(super) async fn steer_running(context: &ChatContext, address: &str, words: &str) -> bool {
     let Some(turn) = running_turn(context, address).await else { return false };
     let input = vec![Content::text(words)];
@@ -182,7 +182,8 @@ async fn start_or_steer(
 ) -> Result<Started, StartError> {
     let session = find_or_create_session(context, main).await?;
     let input = compose_input(context, &session, main, joined).await?;
-    // The agent gets them with the main message; without it they would be run again after a crash.
+    // The agent gets these with the main message. Unless they end here, they would run again after
+    // a crash.
     for event in joined {
         let finished = context.parts.chats.finish_event(event.stored.position).await;
         finished.map_err(EngineError::from)?;
@@ -191,7 +192,8 @@ async fn start_or_steer(
         let place = place_of(context, main);
         match place.busy.unwrap_or_default() {
             BusyPolicy::Steer if can_steer(context, &session) => {
-                // Before it is passed on: after a crash it is never run as a turn of its own.
+                // Recorded before steering, so that after a crash the message never runs as a turn
+                // of its own.
                 let position = main.stored.position;
                 let noted = context.parts.chats.set_event_turn(position, running).await;
                 noted.map_err(EngineError::from)?;
@@ -222,7 +224,7 @@ async fn start_or_steer(
     Ok(Started::Turn(Box::new(context.parts.engine.submit_with(new).await?)))
 }
 
-/// Returns the input of the turn: words, files and pictures.
+/// Returns the turn's input: words, files and pictures.
 async fn compose_input(
     context: &ChatContext,
     session: &SessionRecord,
@@ -253,7 +255,7 @@ async fn compose_input(
     Ok(input)
 }
 
-/// Returns the session that a chat uses now, or begins one.
+/// Returns the chat's current session, or creates one.
 pub(super) async fn find_or_create_session(
     context: &ChatContext,
     event: &ChatEvent,
@@ -299,8 +301,8 @@ fn place_of(context: &ChatContext, event: &ChatEvent) -> ChatPlace {
     settings.map(|settings| settings.place_of(&event.stored.event.chat)).unwrap_or_default()
 }
 
-/// Returns the turn of a chat that runs now. Turns that others began in its session are not the chat's:
-/// their answers go elsewhere.
+/// Returns the running turn of a chat. This ignores turns that others started in the same session: their
+/// answers go elsewhere.
 pub(super) async fn running_turn(context: &ChatContext, address: &str) -> Option<TurnId> {
     for turn in context.turns_of(address) {
         let state = context.parts.engine.turn(turn).await.map(|turn| turn.state);
@@ -311,14 +313,14 @@ pub(super) async fn running_turn(context: &ChatContext, address: &str) -> Option
     None
 }
 
-/// Returns whether the executor can steer. Otherwise the engine would queue a turn that has no request
-/// key, so a repeated event would not find it.
+/// Returns whether the executor can steer. If it cannot, the engine would queue a turn without a request
+/// key, which a repeated event would not find.
 fn can_steer(context: &ChatContext, session: &SessionRecord) -> bool {
     let mut executors = context.parts.engine.executors().iter();
     executors.any(|one| one.name() == &*session.spec.executor && one.capabilities().steer)
 }
 
-/// Text from a chat is plain text. Approvals wait for a decision from any surface.
+/// Returns the options for turns of chats. Approvals may wait for a decision from any frontend.
 pub(super) fn turn_options() -> TurnOptions {
     TurnOptions { can_ask: true, can_park: true, ..TurnOptions::new(TurnOrigin::Remote) }
 }
@@ -337,7 +339,7 @@ fn spawn_follow(
         address: Arc::clone(&event.address),
         platform: Arc::clone(&event.stored.platform),
         chat: Arc::clone(&event.stored.event.chat),
-        // In a group it must be clear whom an answer is for.
+        // In a group, the answer must show whom it is for.
         reply_to: (!event.message.is_direct).then(|| Arc::clone(&event.message.id)),
         position: event.stored.position,
     };

@@ -1,5 +1,5 @@
-//! Decisions by chat: who has pressed or written is checked against the approvers, and the first decision
-//! wins, wherever it comes from.
+//! Decides approvals by chat. Only approvers may decide, and the first decision wins, wherever it comes
+//! from.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::{
     chat_host::ChatContext,
 };
 
-/// How many open approvals are looked through for those of a chat.
+/// How many open approvals are searched for those of a chat.
 const MAX_PENDING: usize = 100;
 
 const NOT_APPROVER: &str = "Only the approvers of this channel decide; you are not one of them.";
 
-/// Handles a press, and answers it.
+/// Handles a button press and acknowledges it.
 pub(super) async fn answer_press(context: &ChatContext, stored: &StoredEvent, press: &ButtonPress) {
     let text = decide_press(context, stored, press).await;
     let Some(adapter) = context.adapter(&stored.platform) else { return };
@@ -30,13 +30,13 @@ pub(super) async fn answer_press(context: &ChatContext, stored: &StoredEvent, pr
 }
 
 async fn decide_press(context: &ChatContext, stored: &StoredEvent, press: &ButtonPress) -> String {
-    // The same check as for a message, and the list of approvers.
+    // The sender must pass the same check as for a message, and be an approver.
     let admission = admit(context, stored, press.is_direct, true).await;
     if !matches!(admission, Ok(Admission::Admitted)) || !is_approver(context, stored) {
         return NOT_APPROVER.to_owned();
     }
     let Some((id, choice)) = parse_press(&press.value) else {
-        return "This button does nothing any more.".to_owned();
+        return "This button no longer works.".to_owned();
     };
     let record = match context.parts.engine.approval(id).await {
         Ok(record) => record,
@@ -44,11 +44,11 @@ async fn decide_press(context: &ChatContext, stored: &StoredEvent, press: &Butto
     };
     match decide_by_choice(&record.approval, choice, &decider(stored)) {
         Some(decision) => decide(context, stored, id, decision).await,
-        None => "This is not a choice here.".to_owned(),
+        None => "This is not one of the choices.".to_owned(),
     }
 }
 
-/// Handles `/approve [ID] [WORDS]` and `/deny [ID] [NOTE]`, and returns the answer.
+/// Handles `/approve [ID] [WORDS]` and `/deny [ID] [NOTE]`, and returns the reply.
 pub(super) async fn decide_typed(
     context: &ChatContext,
     stored: &StoredEvent,
@@ -80,7 +80,7 @@ pub(super) async fn decide_typed(
     decide(context, stored, id, decision).await
 }
 
-/// Finds an approval by the start of its id; without one, the only one that this chat shows.
+/// Finds an approval by the start of its id, or, without an id, the only one that this chat shows.
 async fn find_approval(
     context: &ChatContext,
     stored: &StoredEvent,
@@ -98,10 +98,10 @@ async fn find_approval(
             }
         }
         return match shown.as_slice() {
-            [] => Err("Nothing waits for a decision here.".to_owned()),
+            [] => Err("Nothing is waiting for a decision here.".to_owned()),
             [only] => Ok(*only),
             _ => {
-                Err("Several things wait for a decision; write the id of the one you mean."
+                Err("Several requests are waiting for a decision; add the id of the one you mean."
                     .to_owned())
             }
         };
@@ -117,7 +117,7 @@ async fn find_approval(
     }
 }
 
-/// Decides, and returns the answer.
+/// Submits a decision and returns the reply.
 async fn decide(
     context: &ChatContext,
     stored: &StoredEvent,
@@ -145,10 +145,10 @@ async fn decide(
     }
 }
 
-/// Stops everything that runs or waits in a chat. Returns how many turns that were.
+/// Stops all running and queued turns of a chat, and returns their number.
 pub(super) async fn stop_turn(context: &ChatContext, address: &str) -> usize {
     let mut stopped = 0;
-    // The newest first, so that none of them begins in between.
+    // Newest first, so that stopping one turn does not start a queued one.
     for turn in context.turns_of(address).into_iter().rev() {
         match context.parts.engine.interrupt(turn, false).await {
             Ok(()) => stopped += 1,
@@ -164,7 +164,7 @@ pub(super) fn is_approver(context: &ChatContext, stored: &StoredEvent) -> bool {
     settings.is_some_and(|settings| settings.is_approver(&stored.event.sender.id))
 }
 
-/// Names the person who decides, as every surface shows it.
+/// Returns the name of the person who decides, as all frontends show it.
 fn decider(stored: &StoredEvent) -> Arc<str> {
     let sender = &stored.event.sender;
     let name = if sender.name.is_empty() { &sender.id } else { &sender.name };

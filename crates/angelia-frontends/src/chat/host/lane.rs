@@ -1,5 +1,5 @@
-//! The events of one chat, handled in order. A turn runs beside its lane, so that a command, a press or a
-//! further message never waits for it.
+//! Handles the events of one chat in order. A turn runs outside its lane, so that a command, a button
+//! press or another message never waits for it.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -19,19 +19,19 @@ use super::{
     decisions::{answer_press, stop_turn},
 };
 
-/// The limit on events that wait in one lane; further ones hold up their platform.
+/// The limit on events that wait in one lane. Further events block their platform.
 const MAX_LANE_EVENTS: usize = 1024;
 
-/// A lane without events for this long closes.
+/// How long a lane stays open without events.
 const IDLE_TIME: Duration = Duration::from_mins(10);
 
-/// How long a picture without words waits for the words.
+/// How long a picture without words waits for words.
 const PICTURE_WAIT: Duration = Duration::from_secs(30);
 
-/// The pause before another attempt to use the store.
+/// The pause before the next attempt to use the store.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// The lanes that have events, by address.
+/// The open lanes, by chat address.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     senders: Mutex<HashMap<Arc<str>, mpsc::Sender<LaneEvent>>>,
@@ -40,12 +40,12 @@ pub(super) struct Lanes {
 #[derive(Debug)]
 struct LaneEvent {
     stored: StoredEvent,
-    /// An earlier process has received it.
+    /// Whether an earlier process received the event.
     is_left: bool,
 }
 
 impl Lanes {
-    /// Gives an event to the lane of its chat.
+    /// Passes an event to the lane of its chat.
     pub(super) async fn dispatch(
         &self,
         context: &Arc<ChatContext>,
@@ -53,7 +53,8 @@ impl Lanes {
         is_left: bool,
     ) {
         if matches!(stored.event.kind, InboundKind::Press(_)) {
-            // Its answer has a deadline of seconds, so it waits for nothing else of its chat.
+            // A press must be answered within seconds, so it does not queue behind other events of
+            // its chat.
             let tasks = context.parts.tasks.clone();
             tasks.spawn_until_stopped(handle_press(Arc::clone(context), stored));
             return;
@@ -102,7 +103,7 @@ struct ChatLane {
     context: Arc<ChatContext>,
     address: Arc<str>,
     events: mpsc::Receiver<LaneEvent>,
-    /// Pictures that wait for the words of their sender.
+    /// Pictures that wait for words from their sender.
     pictures: Vec<ChatEvent>,
     join_until: Option<Instant>,
 }
@@ -129,7 +130,7 @@ impl ChatLane {
                 },
             };
             let Some(event) = next else { return };
-            // A store that cannot be used now gets another chance: the event was acknowledged.
+            // The event was already acknowledged, so retry until the store works again.
             while let Err(error) = self.handle(&event).await {
                 tracing::warn!(%error, "a chat event of {} waits for the store", self.address);
                 sleep(STORE_RETRY_DELAY).await;
@@ -140,7 +141,7 @@ impl ChatLane {
     async fn handle(&mut self, event: &LaneEvent) -> Result<(), StoreError> {
         let stored = &event.stored;
         match &stored.event.kind {
-            // They have no lane.
+            // `dispatch` handles presses without a lane.
             InboundKind::Press(_) => Ok(()),
             InboundKind::Deleted(message) => {
                 self.pictures.retain(|picture| picture.message.id != *message);
@@ -187,7 +188,7 @@ impl ChatLane {
             match self.context.rates.count(stored) {
                 SenderRate::Fine => {}
                 SenderRate::Exceeded => {
-                    self.say(stored, "You write faster than I can follow; try again in a minute.")
+                    self.say(stored, "Too many messages for me to follow; try again in a minute.")
                         .await;
                     return self.finish(stored).await;
                 }
@@ -210,7 +211,7 @@ impl ChatLane {
                         self.say(stored, &answer).await;
                         self.finish(stored).await
                     }
-                    // The command has become a turn.
+                    // The command became a turn.
                     None => Ok(()),
                 }
             }
@@ -224,7 +225,7 @@ impl ChatLane {
         }
     }
 
-    /// Starts a turn, or lets a picture wait for its words.
+    /// Starts a turn, or keeps a picture waiting for its words.
     async fn take_words(&mut self, event: ChatEvent) -> Result<(), StoreError> {
         let waits = event.message.text.is_empty() && !event.message.files.is_empty();
         let is_other_sender = self
@@ -265,7 +266,7 @@ impl ChatLane {
         self.context.parts.chats.finish_event(stored.position).await
     }
 
-    /// Closes the lane unless an event has come. Returns whether it is closed.
+    /// Closes the lane unless an event has arrived. Returns whether it is closed.
     fn close(&mut self) -> bool {
         // The lock keeps `lane_sender` from handing out this lane between the check and the removal.
         let mut open = self.context.lanes.senders.lock();

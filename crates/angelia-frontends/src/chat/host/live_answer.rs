@@ -1,6 +1,6 @@
-//! The preview of an answer while it is written: the last words, and the tool that runs. It is shown no
-//! more often than the platform allows, the newest text wins, and it never becomes the answer itself
-//! unless the answer takes its place.
+//! The preview of an answer while the agent writes it: the latest words, and the running tool. It is updated
+//! no more often than the platform allows, and always with the newest text. The final answer either replaces
+//! it or arrives as a separate message.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,16 +19,16 @@ use crate::chat::{
     formatting::{parse_markdown, split_to_fit},
 };
 
-/// How often typing is shown while there is nothing else to show.
+/// How often the typing indicator is sent while there is no preview to show.
 const TYPING_INTERVAL: Duration = Duration::from_secs(4);
 
-/// A preview is shown again this long before it disappears.
+/// How long before a draft disappears it is shown again.
 const DRAFT_MARGIN: Duration = Duration::from_secs(10);
 
-/// Room for the line about tools.
+/// The space reserved for the line about tools.
 const TOOL_LINE: usize = 160;
 
-/// Stands at the end of a stream that is ended before its answer is complete.
+/// Appended to a stream that ends before its answer is complete.
 const GOES_ON: &str = "(the answer follows)";
 
 pub(super) struct LiveAnswer {
@@ -37,7 +37,7 @@ pub(super) struct LiveAnswer {
     turn: TurnId,
     reply_to: Option<Arc<str>>,
     transcript: TurnTranscript,
-    /// The tools that run, with a line for each.
+    /// The running tools, each with its line of text.
     open_tools: Vec<(ToolId, String)>,
     tool_count: usize,
     shown: Option<RichText>,
@@ -47,7 +47,7 @@ pub(super) struct LiveAnswer {
     shown_at: Instant,
     begun_at: Instant,
     typing_at: Option<Instant>,
-    /// The platform does not take the preview.
+    /// Set when the platform rejects previews.
     is_off: bool,
 }
 
@@ -78,7 +78,7 @@ impl LiveAnswer {
         }
     }
 
-    /// How long to wait between two looks.
+    /// Returns how often the preview may change.
     pub(super) fn interval(&self) -> Duration {
         match self.adapter.stream_means(&self.chat) {
             StreamMeans::Edit { interval }
@@ -102,7 +102,8 @@ impl LiveAnswer {
         }
     }
 
-    /// Shows what is new, if it is time. Returns the message that shows it for the first time.
+    /// Shows the current text if it is new and an update is due. Returns the id of the preview
+    /// message when it has just been created.
     pub(super) async fn refresh(&mut self) -> Option<Arc<str>> {
         let now = Instant::now();
         let text = self.compose();
@@ -151,7 +152,7 @@ impl LiveAnswer {
         let message = OutgoingMessage {
             id: format!("preview-{}", self.turn).into(),
             reply_to: self.reply_to.clone(),
-            // The line about the tool that runs.
+            // The line about the running tool.
             passing_blocks: usize::from(!self.open_tools.is_empty()),
             ..rich_message(text.clone())
         };
@@ -160,13 +161,13 @@ impl LiveAnswer {
         }
         let sent = self.adapter.begin_stream(&self.chat, &message).await?;
         self.begun_at = Instant::now();
-        // Without an id the message could not be edited into the answer.
+        // Without an id, the message cannot be edited into the answer later.
         self.is_off = sent.message_id.is_none();
         self.preview = Some(sent).filter(|sent| sent.message_id.is_some());
         Ok(())
     }
 
-    /// Ends a stream that the platform would soon close by itself. The answer comes as a message of its own.
+    /// Ends a stream that the platform would soon close. The answer follows as a separate message.
     async fn end_early(&mut self, text: &RichText) {
         self.is_off = true;
         let Some(sent) = self.preview.take() else { return };
@@ -180,7 +181,7 @@ impl LiveAnswer {
         }
     }
 
-    /// A preview is not worth a repetition: the next one comes soon, or the answer itself.
+    /// Does not retry: the next preview or the answer itself comes soon.
     fn note_failure(&mut self, error: &SendError) {
         match error.kind {
             SendErrorKind::NotSent => {
@@ -204,7 +205,7 @@ impl LiveAnswer {
         }
     }
 
-    /// Returns the end of the answer so far, and a line about tools.
+    /// Returns the end of the answer so far and a line about tools.
     fn compose(&self) -> RichText {
         let answer = parse_markdown(&self.transcript.answer());
         let limit = self.adapter.capabilities().max_length;

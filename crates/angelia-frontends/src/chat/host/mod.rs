@@ -1,4 +1,4 @@
-//! Receives events of chat platforms and runs turns for them.
+//! Receives events from chat platforms and runs turns for them.
 //!
 //! ```text
 //! adapter ──▶ inbox ──▶ store ──▶ acknowledged
@@ -6,17 +6,17 @@
 //!                              delivery queue ◀── answer ◀── turn view ◀───────────────────┘
 //! ```
 //!
-//! An event is stored before the adapter acknowledges it, and it ends in the store when its answer is in
-//! the ledger of deliveries. Events that a killed process left are found at the next start: an event whose
-//! turn has not begun is run, one whose turn has begun finds that turn by its request key.
+//! An event is stored before the adapter acknowledges it, and it is finished when its answer is in the
+//! delivery ledger. The next start finds the events that a killed process left unfinished: if the turn of
+//! an event had begun, the event finds it by its request key; otherwise the event runs now.
 //!
 //! - [`ChatHost`]: starts everything; `connection`: keeps a connection up.
-//! - `lane`: the events of one chat, in order; `access`: who may talk, and pairing codes.
-//! - `conversation`: the session of a chat, and its messages while a turn runs.
-//! - `turn_view`: shows a turn while it runs, and sends its answer; `live_answer`: the preview of it.
+//! - `lane`: handles the events of one chat in order; `access`: who may talk, and pairing codes.
+//! - `conversation`: the session of a chat, and messages that arrive while a turn runs.
+//! - `turn_view`: shows a running turn and sends its answer; `live_answer`: the preview of the answer.
 //! - `approval_card`: approvals and questions with buttons. Pure.
-//! - `command`: commands as text. Pure; `command_runner`: runs them.
-//! - `session_files`: files that people send, and files for them.
+//! - `command`: parses commands. Pure; `command_runner`: runs them.
+//! - `session_files`: files that people send to an agent, and files that it sends to them.
 
 mod access;
 mod approval_card;

@@ -1,17 +1,17 @@
-//! Makes the prompt from a message: its words, its sender, and the message that it answers. Pure.
+//! Builds the prompt from a message: its words, its sender, and the message that it answers. Pure.
 
 use std::fmt::Write as _;
 
 use angelia_core::ports::{InboundMessage, Sender};
 use jiff::{SignedDuration, Timestamp};
 
-/// A message that has waited longer than this says so.
+/// A message that waited longer than this is marked with its time.
 const OLD_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
-/// The most of a quoted message that is passed on, in characters.
+/// How many characters of a quoted message are passed on.
 const MAX_QUOTE: usize = 1000;
 
-/// Returns the words of a message. In a group they have the name of their sender.
+/// Returns the words of a message. In a group, the sender's name precedes them.
 pub(super) fn message_words(
     message: &InboundMessage,
     sender: &Sender,
@@ -36,8 +36,8 @@ pub(super) fn message_words(
     words
 }
 
-/// Returns the lines that tell an agent, once for each session, where its messages come from and how
-/// files reach the chat.
+/// Returns the lines that tell the agent, once per session, where its messages come from and how it
+/// can send files to the chat.
 pub(super) fn source_lines(platform: &str, is_direct: bool, output: Option<&str>) -> String {
     let kind = if is_direct { "direct messages" } else { "a group" };
     let source = format!("**Source:** chat ({platform}, {kind})");

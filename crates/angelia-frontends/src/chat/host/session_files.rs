@@ -1,5 +1,5 @@
-//! Files that people send, which land in the inbox folder of the session, and files that the agent has
-//! written for them into its output folder.
+//! Files that people send, which are stored in the session's inbox folder, and files that the agent
+//! writes for them into the session's output folder.
 
 use std::{
     io,
@@ -13,23 +13,23 @@ use angelia_core::{
     ports::{Channel, InboundFile},
 };
 
-/// The largest file that is fetched.
+/// The largest file that is downloaded.
 const MAX_FILE_BYTES: u64 = 20 << 20;
 
-/// Larger pictures are files only.
+/// Pictures larger than this are passed on only as files.
 const MAX_IMAGE_BYTES: usize = 5 << 20;
 const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// The most files that a turn may send.
+/// The limit on files that a turn may send.
 const MAX_OUTPUT_FILES: usize = 20;
 
-/// Where the files of a session are.
+/// The files of one session.
 #[derive(Clone, Debug)]
 pub(super) struct ChatFiles {
     folder: PathBuf,
 }
 
-/// A file for the chat.
+/// A file that goes to the chat.
 #[derive(Clone, Debug)]
 pub(super) struct OutputFile {
     pub(super) path: PathBuf,
@@ -41,14 +41,14 @@ impl ChatFiles {
         Self { folder: sessions_dir.join(session.to_string()) }
     }
 
-    /// Makes the folder with files for the chat, and returns it.
+    /// Creates the folder for files that go to the chat, and returns its path.
     pub(super) async fn output_folder(&self) -> io::Result<PathBuf> {
         let output = self.folder.join(CHAT_FILES);
         tokio::fs::create_dir_all(&output).await?;
         Ok(output)
     }
 
-    /// Fetches files, and returns what the agent gets of them: a line for each, and the pictures.
+    /// Downloads files. Returns what the agent gets: a line for each file, and the pictures.
     pub(super) async fn receive(
         &self,
         adapter: &Arc<dyn Channel>,
@@ -84,8 +84,7 @@ impl ChatFiles {
         Ok((stored.map_err(|error| error.to_string())?, bytes))
     }
 
-    /// Takes the files that the agent has written. Taking them again for the same turn finds the same
-    /// ones.
+    /// Takes the files that the agent wrote. A repeated call for the same turn returns the same files.
     pub(super) async fn take_output(&self, turn: TurnId) -> io::Result<Vec<OutputFile>> {
         let output = self.folder.join(CHAT_FILES);
         let taken = self.folder.join("sent").join(turn.to_string());
@@ -99,7 +98,7 @@ impl ChatFiles {
     }
 }
 
-/// Returns the type of a picture by its first bytes: not every platform knows it.
+/// Returns the type of a picture by its first bytes, because not every platform states it.
 fn find_image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -110,7 +109,7 @@ fn find_image_type(bytes: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Lists the plain files of a folder, by name; none if there is no folder.
+/// Lists the regular files of a folder by name. A missing folder is empty.
 async fn list_files(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     let mut entries = match tokio::fs::read_dir(folder).await {
         Ok(entries) => entries,
@@ -119,7 +118,7 @@ async fn list_files(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     };
     let mut files = Vec::new();
     while let Some(entry) = entries.next_entry().await? {
-        // A link could lead to any file of the owner's.
+        // Symbolic links are skipped: they could point to any file of the owner.
         let is_file = entry.file_type().await?.is_file();
         if let (true, Ok(name)) = (is_file, entry.file_name().into_string()) {
             files.push((entry.path(), name));
@@ -129,7 +128,7 @@ async fn list_files(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// Writes a file under a name that no other one has.
+/// Writes a file under an unused name.
 async fn store_file(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
     tokio::fs::create_dir_all(folder).await?;
     let name = plain_name(name);
@@ -150,7 +149,7 @@ async fn store_file(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<PathB
     Err(io::Error::other("there are too many files of this name"))
 }
 
-/// Returns a name that stays in its folder, and that no shell reads as something else.
+/// Returns a name that cannot leave its folder and that needs no quoting in a shell.
 fn plain_name(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let is_plain = |c: char| c.is_alphanumeric() || "._-".contains(c);

@@ -4,21 +4,21 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use angelia_core::ports::{Sender, split_thread};
 
-/// Stands in the list of groups for all of them.
+/// Stands for all groups in the list of groups.
 pub const EVERY_GROUP: &str = "*";
 
 #[derive(Clone, Debug, Default)]
 pub struct ChannelSettings {
     /// The ids of the people who may talk.
     pub allow: Vec<Arc<str>>,
-    /// The ids of the roles whose people may talk too.
+    /// The ids of the roles whose members may talk too.
     pub roles: Vec<Arc<str>>,
-    /// The ids of the group chats in which they may, or [`EVERY_GROUP`].
+    /// The ids of the group chats in which they may talk, or [`EVERY_GROUP`].
     pub groups: Vec<Arc<str>>,
     /// The ids of the people who may decide approvals.
     pub approvers: Vec<Arc<str>>,
     pub place: ChatPlace,
-    /// Other settings for single chats, by `CHAT` or `CHAT#THREAD`.
+    /// Settings for individual chats, by `CHAT` or `CHAT#THREAD`.
     pub chats: BTreeMap<Arc<str>, ChatPlace>,
 }
 
@@ -30,20 +30,21 @@ pub struct ChatPlace {
     pub busy: Option<BusyPolicy>,
 }
 
-/// How a message is handled while a turn of its chat runs.
+/// What happens to a message that arrives while a turn of its chat runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BusyPolicy {
-    /// The running turn gets its words.
+    /// The message steers the running turn.
     #[default]
     Steer,
-    /// It waits for the end of the turn.
+    /// The message waits for the end of the turn.
     Queue,
-    /// The running turn is stopped first.
+    /// The message stops the running turn and then runs.
     Interrupt,
 }
 
 impl ChannelSettings {
-    /// Returns the settings of a chat: those of its thread, of the chat, then of the platform.
+    /// Returns the settings of a chat. Those of the thread take precedence over those of the chat,
+    /// and these over those of the platform.
     pub(super) fn place_of(&self, chat: &str) -> ChatPlace {
         let (parent, _thread) = split_thread(chat);
         let found = [self.chats.get(chat), self.chats.get(parent), Some(&self.place)];

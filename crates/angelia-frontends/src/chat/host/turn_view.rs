@@ -1,5 +1,6 @@
-//! Shows a turn in its chat: a preview while it runs, a card for each approval, and its answer once, through
-//! the ledger of deliveries. The event that began the turn ends when the ledger has the answer.
+//! Shows a turn in its chat: a preview while it runs, a card for each approval, and finally its answer, sent
+//! once through the delivery ledger. The event that started the turn is finished when the ledger has the
+//! answer.
 
 use std::{collections::HashMap, pin::pin, sync::Arc, time::Duration};
 
@@ -21,26 +22,26 @@ use super::{
 };
 use crate::{chat::DeliveryRequest, unattended_turn::result_text};
 
-/// The attempts to show or update a card.
+/// How often we try to show or update a card.
 const CARD_ATTEMPTS: u32 = 4;
 const CARD_RETRY_DELAY: Duration = Duration::from_secs(2);
 
-/// The pause before another attempt to use the store.
+/// The pause before the next attempt to use the store.
 const STORE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// A turn that a chat waits for.
+/// A turn whose answer goes to a chat.
 pub(super) struct FollowedTurn {
     pub(super) turn: TurnId,
     pub(super) address: Arc<str>,
     pub(super) platform: Arc<str>,
     pub(super) chat: Arc<str>,
     pub(super) reply_to: Option<Arc<str>>,
-    /// The event that began it.
+    /// The position of the event that started the turn.
     pub(super) position: i64,
 }
 
-/// Follows a turn to its end, and sends its answer. Returns early if this process leaves the turn to the
-/// next one, which finds its event.
+/// Follows a turn to its end and sends its answer. Returns early if this process leaves the turn to the next
+/// one, which will find the event in the store.
 pub(super) async fn follow_turn(
     context: Arc<ChatContext>,
     followed: FollowedTurn,
@@ -58,7 +59,7 @@ struct TurnView {
     context: Arc<ChatContext>,
     adapter: Arc<dyn Channel>,
     followed: FollowedTurn,
-    /// The approvals that the turn has asked for.
+    /// The approvals that the turn requested.
     approvals: HashMap<ApprovalId, Approval>,
 }
 
@@ -89,7 +90,7 @@ impl TurnView {
                             break outcome.clone();
                         }
                     }
-                    // The next process goes on with it.
+                    // The next process continues with this turn.
                     Ok(None) => return,
                     Err(error) => {
                         tracing::warn!(%error, "a turn of {} cannot be followed", self.followed.address);
@@ -125,7 +126,7 @@ impl TurnView {
         }
     }
 
-    /// Sends the answer and the files of the turn, and ends its event.
+    /// Sends the turn's answer and files, and finishes its event.
     async fn end(&self, outcome: &Outcome, preview: Option<SentMessage>) {
         let turn = self.followed.turn;
         let is_superseded = {
@@ -155,8 +156,8 @@ impl TurnView {
         }
     }
 
-    /// Waits for the turns of this chat that have ended before this one: a slow request of their preview
-    /// must not put their answers behind this one.
+    /// Waits until the finished earlier turns of this chat have sent their answers. A slow preview request
+    /// could otherwise delay their answers until after this one.
     async fn wait_for_earlier_answers(&self) {
         loop {
             let mut closed = pin!(self.context.turn_closed.notified());
@@ -246,13 +247,14 @@ impl TurnView {
         }
     }
 
-    /// Replaces the buttons of a card with who has decided; where nothing can be replaced, says it.
+    /// Replaces the buttons of a card with the decision and its author. If the message cannot be
+    /// edited, sends a new one.
     async fn update_card(&self, approval: &Approval, resolution: &Resolution) {
         let Ok(Some(card)) = self.context.parts.chats.card(approval.id).await else { return };
         let short = self.short_id(approval).await;
         let decided = format!("**{}**", decided_words(resolution).replace('*', ""));
         let text = card_text(approval, &short, false, self.card_room());
-        // Without the last line, which says how to decide.
+        // Drop the last line, which explains how to decide.
         let text = text.rsplit_once('\n').map_or(text.as_str(), |(text, _)| text);
         let text = format!("{text}\n{decided}");
         let message = OutgoingMessage {
@@ -272,7 +274,7 @@ impl TurnView {
         }
     }
 
-    /// Returns how long the text of a card may be.
+    /// Returns the maximum length of a card's text.
     fn card_room(&self) -> usize {
         self.adapter.capabilities().max_length.map_or(FULL_ROOM, |limit| limit.max)
     }
@@ -284,7 +286,8 @@ impl TurnView {
     }
 }
 
-/// Tries again while the message has not arrived. One that may have arrived is not repeated.
+/// Retries while the message certainly did not arrive. A message that may have arrived is not
+/// repeated.
 async fn retry<T, F>(attempt: impl Fn() -> F) -> Result<T, SendError>
 where
     F: Future<Output = Result<T, SendError>>,

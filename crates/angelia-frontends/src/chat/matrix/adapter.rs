@@ -1,4 +1,4 @@
-//! The adapter: who the bot is, and what Matrix can do.
+//! The Matrix adapter: identifies the bot and states the platform's capabilities.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -31,10 +31,10 @@ const WORDS: ServerWords = ServerWords {
     root: &["_matrix", "client", "v3"],
     bad_token: "log the bot in again",
     forbidden: "invite the bot into the room, and let it write there",
-    other_server: "`base_url` is no homeserver of Matrix; a client's settings name it",
+    other_server: "`base_url` is not a Matrix homeserver; the settings of a Matrix client show its address",
 };
 
-/// The longest message. An event has at most 64 KiB, and an edit has the text three times.
+/// The longest message. An event has at most 64 KiB, and an edit contains the text three times.
 const MAX_LENGTH: LengthLimit = LengthLimit { max: 20_000, unit: LengthUnit::Bytes };
 
 /// The pause between two previews.
@@ -46,21 +46,21 @@ pub enum MatrixError {
     Address(#[from] AddressProblem),
     #[error("the access token is empty, or has characters that no token has")]
     Token,
-    #[error("`{0}` is not the id of a user of Matrix; it looks like @bot:example.org")]
+    #[error("`{0}` is not a Matrix user id; it looks like @bot:example.org")]
     User(String),
 }
 
-/// What the owner of a bot has.
+/// The bot's credentials.
 #[derive(Clone, Copy)]
 pub struct MatrixSecrets<'a> {
     /// The address of the homeserver.
     pub base_url: &'a str,
     pub token: &'a str,
-    /// The user id that the token should be of.
+    /// The user id that the token must belong to.
     pub user_id: Option<&'a str>,
 }
 
-/// A bot of Matrix.
+/// A Matrix bot.
 pub struct Matrix {
     pub(super) api: BearerApi,
     pub(super) wanted_user: Option<Arc<str>>,
@@ -68,7 +68,7 @@ pub struct Matrix {
     pub(super) rooms: Mutex<RoomBook>,
     /// Previews leave room for messages.
     pub(super) preview_budget: SendBudget,
-    /// The server wants no events before.
+    /// Until this time, the server does not want us to send events.
     pub(super) paused_until: Mutex<Option<Instant>>,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -94,7 +94,7 @@ impl Matrix {
         })
     }
 
-    /// Returns who the bot is.
+    /// Returns the bot's identity.
     pub(super) async fn identity(&self) -> Result<MatrixBot, ConnectionError> {
         if let Some(known) = self.identity.lock().clone() {
             return Ok(known);

@@ -1,4 +1,4 @@
-//! What a reaction to a message of the bot means. Pure.
+//! Reads the meaning of a reaction to one of the bot's messages. Pure.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::chat::reaction_choices::index_of;
 
-/// The field of a message's content that says what its choices mean.
+/// The field of a message's content that stores the values of its choices.
 pub(super) const CHOICES: &str = "angelia.choices";
 
-/// Returns what a reaction to a message means. `message` is an event that a server has given us with its newest
-/// edit; only the bot's own messages have choices.
+/// Returns the meaning of a reaction to a message. `message` is the event as the server returned it, with its
+/// newest edit. Only the bot's own messages have choices.
 pub(super) fn read_choice(message: &Value, bot: &str, reaction: &str) -> Option<Arc<str>> {
     if message["sender"] != bot {
         return None;

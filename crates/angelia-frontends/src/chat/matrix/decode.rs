@@ -1,4 +1,4 @@
-//! Events of rooms as ours. Pure. An event that cannot be read is left out and never stops those after it.
+//! Decodes room events into ours. Pure. An unreadable event is skipped and never stops later ones.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub struct RoomEvent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RoomEventKind {
     Message(RoomMessage),
-    /// The message `of` reads so now.
+    /// The message `of` now has this content.
     Edit {
         of: Arc<str>,
         new: RoomMessage,
@@ -32,7 +32,7 @@ pub enum RoomEventKind {
     Redaction {
         of: Arc<str>,
     },
-    /// A message that we cannot read.
+    /// An encrypted message, which we cannot read.
     Encrypted,
     Member {
         person: Arc<str>,
@@ -42,7 +42,7 @@ pub enum RoomEventKind {
 }
 
 impl RoomEvent {
-    /// Returns whose membership has changed.
+    /// Returns the person whose membership changed.
     pub(super) fn membership(&self) -> Option<&Arc<str>> {
         match &self.kind {
             RoomEventKind::Member { person, .. } => Some(person),
@@ -51,27 +51,26 @@ impl RoomEvent {
     }
 }
 
-/// A message of somebody.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoomMessage {
-    /// The words, without what old clients quote before them.
+    /// The words, without the quotation that old clients put before them.
     pub text: String,
     html: Option<String>,
-    /// The people whom the message says that it mentions; `None` if its client does not tell.
+    /// The people whom the message mentions, or `None` if its client does not say.
     mentions: Option<Vec<String>>,
     pub(super) thread: Option<Arc<str>>,
     pub(super) reply_to: Option<Arc<str>>,
     pub(super) files: Vec<InboundFile>,
 }
 
-/// The bot itself.
+/// The bot's identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MatrixBot {
     pub(super) id: Arc<str>,
     pub(super) name: Arc<str>,
 }
 
-/// Reads an event; `None` if it is of no interest.
+/// Decodes an event. Returns `None` if it is of no interest.
 pub fn decode_event(event: &Value) -> Option<RoomEvent> {
     let text = |name: &str| event[name].as_str().filter(|text| !text.is_empty());
     let content = &event["content"];
@@ -116,12 +115,12 @@ fn read_message_or_edit(content: &Value) -> Option<RoomEventKind> {
     read_message(content).map(RoomEventKind::Message)
 }
 
-/// Reads the content of a message; `None` if it has neither words nor files, or is the notice of a bot.
+/// Reads the content of a message. Returns `None` if it has neither words nor files, or is a bot's notice.
 pub(super) fn read_message(content: &Value) -> Option<RoomMessage> {
     let text = |name: &str| content[name].as_str();
     let relation = &content["m.relates_to"];
     let is_thread = relation["rel_type"] == "m.thread";
-    // In a thread old clients get the newest message as if it were answered.
+    // In a thread, the reply relation may be only a fallback for old clients.
     let is_reply = relation["is_falling_back"] != true;
     let reply_to = relation["m.in_reply_to"]["event_id"].as_str().filter(|_| is_reply);
     let body = text("body")?;
@@ -129,7 +128,7 @@ pub(super) fn read_message(content: &Value) -> Option<RoomMessage> {
         "m.text" | "m.emote" => (body, Vec::new()),
         "m.image" | "m.file" | "m.audio" | "m.video" => {
             let name = text("filename").filter(|name| !name.is_empty());
-            // With a name of its own, the file has the body as its caption.
+            // If the file has a separate name, the body is its caption.
             let caption = name.filter(|name| *name != body).map_or("", |_| body);
             (caption, vec![read_file(content, name.unwrap_or(body))?])
         }
@@ -164,7 +163,8 @@ fn read_file(content: &Value, name: &str) -> Option<InboundFile> {
     })
 }
 
-/// Old clients quote the message that they answer, in lines that begin with `>`, and an empty line after them.
+/// Removes the quoted lines before an answer. Old clients quote the answered message in lines that begin with
+/// `>`, followed by an empty line.
 fn without_quotation(text: &str) -> &str {
     if !text.starts_with("> <") && !text.starts_with("> * <") {
         return text;
@@ -177,7 +177,7 @@ fn without_quotation(text: &str) -> &str {
 }
 
 impl RoomMessage {
-    /// Whether it names the bot.
+    /// Returns whether the message mentions the bot.
     fn mentions(&self, bot: &MatrixBot) -> bool {
         if let Some(people) = &self.mentions {
             return people.iter().any(|id| **id == *bot.id);
@@ -200,7 +200,7 @@ impl RoomMessage {
         text.replace(&*bot.id, "").trim().to_owned()
     }
 
-    /// Returns the message for the host. `replied` is the message that it answers.
+    /// Converts the message for the host. `replied` is the message that it answers.
     pub(super) fn into_inbound(
         self,
         event: &RoomEvent,
@@ -222,7 +222,7 @@ impl RoomMessage {
     }
 }
 
-/// Returns the text behind a name at its beginning, with what separates them.
+/// Returns the text after a leading name and its separator.
 fn without_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let head = text.get(..name.len()).filter(|_| !name.is_empty())?;
     let rest = &text[name.len()..];
@@ -231,7 +231,7 @@ fn without_name<'a>(text: &'a str, name: &str) -> Option<&'a str> {
         .then(|| rest.trim_start_matches([':', ',']).trim_start())
 }
 
-/// Returns the person who has sent an event.
+/// Returns the person who sent an event.
 pub(super) fn sender_of(id: &Arc<str>, members: &RoomMembers) -> Sender {
     Sender::new(Arc::clone(id), members.name_of(id))
 }
@@ -282,7 +282,7 @@ mod tests {
         pill["formatted_body"] =
             "please <a href=\"https://matrix.to/#/@ada-bot:x.org\">Ada</a>".into();
         assert!(words(&pill).1);
-        // Whoever says whom they mention mentions nobody else.
+        // An explicit list of mentions is complete.
         pill["m.mentions"] = json!({});
         assert!(!words(&pill).1);
         pill["m.mentions"] = json!({"user_ids": ["@other:x", "@ada-bot:x.org"]});

@@ -1,8 +1,9 @@
-//! Formatted text in `org.matrix.custom.html`. Pure. Line breaks are tags, and code contains no other style.
+//! Writes formatted text as `org.matrix.custom.html`. Pure. Line breaks are tags, and code contains no other
+//! style.
 
 use angelia_core::ports::{BlockKind, RichBlock, RichText, Span, SpanStyle};
 
-/// The addresses that clients make links of.
+/// The addresses that clients turn into links.
 const SCHEMES: [&str; 3] = ["https://", "http://", "mailto:"];
 
 pub fn to_html(text: &RichText) -> String {
@@ -14,7 +15,7 @@ pub fn to_html(text: &RichText) -> String {
             BlockKind::Quote => Some("blockquote"),
             BlockKind::Code { .. } => None,
         };
-        // Lines of one paragraph, and all of a quotation, stand in one element.
+        // The lines of a paragraph share one element, and so do all blocks of a quotation.
         let goes_on = tag.is_some() && tag == open && (tag == Some("blockquote") || !block.has_gap);
         if goes_on {
             html.push_str(if block.has_gap { "<br><br>" } else { "<br>" });
@@ -53,7 +54,7 @@ fn push_block(html: &mut String, block: &RichBlock) {
         }
         return;
     };
-    // The class is an attribute: a language with other characters is left out.
+    // The language becomes an attribute, so leave it out if it has unexpected characters.
     let is_word = |c: char| c.is_ascii_alphanumeric() || "+-_#.".contains(c);
     let language = language.as_deref().filter(|name| name.chars().all(is_word));
     html.push_str("<pre><code");
@@ -89,7 +90,7 @@ fn push_span(html: &mut String, span: &Span, is_line_start: &mut bool) {
         html.extend(tags.iter().flat_map(|tag| ["<", tag, ">"]));
         let words = line.trim_start_matches(' ');
         if *is_line_start {
-            // Browsers drop the spaces that indent a line.
+            // Browsers drop leading spaces.
             html.extend(std::iter::repeat_n('\u{a0}', line.len() - words.len()));
             push_escaped(html, words);
         } else {

@@ -1,11 +1,11 @@
-//! The channel `matrix:ROOM[#THREAD]`: the client-server API of a homeserver over its long poll. A batch of events
-//! is stored before the next poll, which acknowledges it. Rooms without encryption only.
+//! The channel `matrix:ROOM[#THREAD]`: the client-server API of a homeserver, by long polling. Each batch of
+//! events is stored before the next poll, which acknowledges it. Supports only unencrypted rooms.
 //!
-//! - [`Matrix`]: the adapter; `setup_check`: whether its set-up is right.
-//! - `receiving`: the long poll, invitations and gaps; `rooms`: what is known of rooms and their events.
-//! - `writing`: what it sends; `buttons`: reactions that stand for buttons. The latter is pure.
-//! - `decode`: events of rooms as ours; `sync_batch`: the answer to a poll. Pure.
-//! - [`to_html`]: formatted text in the HTML of Matrix. Pure.
+//! - [`Matrix`]: the adapter; `setup_check`: checks the set-up.
+//! - `receiving`: the long poll, invitations and gaps; `rooms`: cached facts about rooms and their events.
+//! - `writing`: sends messages; `buttons`: reactions that serve as buttons. The latter is pure.
+//! - `decode`: decodes room events into ours; `sync_batch`: the answer to a poll. Pure.
+//! - [`to_html`]: writes formatted text as Matrix HTML. Pure.
 
 mod adapter;
 mod buttons;

@@ -1,5 +1,5 @@
-//! The long poll. A batch is stored before the next poll, which acknowledges it. Invitations are accepted, and
-//! events that a long absence has pushed out of a batch are asked for.
+//! The long poll. Each batch is stored before the next poll, which acknowledges it. The bot accepts
+//! invitations, and requests the events that did not fit into a batch after a long absence.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -22,26 +22,26 @@ use crate::chat::bearer_api::{ApiRequest, BearerError};
 /// How long a poll waits for an event.
 const POLL_WAIT: Duration = Duration::from_secs(30);
 
-/// How long it waits while an invitation is to be tried again.
+/// How long a poll waits while an invitation or a notice must be retried.
 const RETRY_WAIT: Duration = Duration::from_secs(3);
 
-/// The most events of a room in one poll.
+/// The limit on events per room in one poll.
 const MAX_EVENTS: u32 = 100;
 
-/// How many pages of a room's past are read to close a gap.
+/// How many pages of a room's history are read to close a gap.
 const MAX_PAGES: usize = 10;
 
-/// How often an invitation is tried. Rooms of other servers may be out of reach for a while.
+/// How often we try to accept an invitation. Rooms on other servers may be unreachable for a while.
 const MAX_JOINS: usize = 5;
 
-/// The kinds of events that are for us.
+/// The event types that we handle.
 const KINDS: [&str; 5] =
     ["m.room.message", "m.reaction", "m.room.redaction", "m.room.encrypted", "m.room.member"];
 
 const UNREADABLE: &str = "This room is encrypted, and I cannot read encrypted messages. Please make a room \
                           without encryption, and invite me there.";
 
-/// An invitation that was not accepted yet.
+/// An invitation that is not accepted yet.
 struct Invitation {
     room: Arc<str>,
     tries: usize,
@@ -56,13 +56,13 @@ impl Matrix {
         let bot = self.identity().await?;
         let mut since = cursor;
         let mut invitations: Vec<Invitation> = Vec::new();
-        // The encrypted rooms in which nobody knows yet that we cannot read.
+        // The encrypted rooms whose people must still learn that we cannot read them.
         let mut unreadable: Vec<Arc<str>> = Vec::new();
         loop {
             let is_idle = invitations.is_empty() && unreadable.is_empty();
             let wait = if is_idle { POLL_WAIT } else { RETRY_WAIT };
             let answer = match self.ask_for_news(since.as_deref(), wait).await {
-                // The server has begun anew, or the cursor is one of another server.
+                // The server was reset, or the cursor comes from another server.
                 Err(BearerError::Refused(refusal)) if refusal.status == 400 && since.is_some() => {
                     tracing::warn!(
                         "{SERVER} does not know where we stopped; what came since is lost"
@@ -81,7 +81,7 @@ impl Matrix {
                 if room.has_new_members {
                     self.rooms.lock().forget_members(&room.room);
                 }
-                // What was there before the bot began to listen is not for it.
+                // Ignore what was written before the bot first connected.
                 if let Some(since) = &since {
                     let found = self.read_room(&bot, room, since).await?;
                     if found.is_unreadable && !unreadable.contains(&room.room) {
@@ -99,7 +99,7 @@ impl Matrix {
                 ConnectionError::new(ConnectionErrorKind::Lost, message)
             })?;
             inbox.note_alive();
-            // The next poll acknowledges them.
+            // The next poll acknowledges the events.
             since = Some(batch.next);
             unreadable = self.say_unreadable(unreadable).await;
             let new = batch.invitations.into_iter().map(|room| Invitation { room, tries: 0 });
@@ -128,7 +128,7 @@ impl Matrix {
                 let request = request.with("since", since).wait(wait);
                 request.with("timeout", wait.as_millis().to_string())
             }
-            // The first answer has every room, and takes its time.
+            // The first answer covers every room and takes longer.
             None => request.with("timeout", "0").wait(POLL_WAIT * 2),
         };
         self.api.call(&request, &Value::Null).await
@@ -158,7 +158,7 @@ impl Matrix {
         Ok(news)
     }
 
-    /// Returns the events of a room between the last batch and this one, the oldest first.
+    /// Returns the events of a room between the last batch and this one, oldest first.
     async fn close_gap(
         &self,
         room: &str,
@@ -180,7 +180,7 @@ impl Matrix {
         Ok(events)
     }
 
-    /// Translates an event of a person; `None` if it is not for us.
+    /// Converts an event of a person. Returns `None` if it is not for us.
     async fn translate(
         &self,
         bot: &MatrixBot,
@@ -203,11 +203,11 @@ impl Matrix {
             RoomEventKind::Edit { of, new } => {
                 let original = self.find_event(room, &of).await?;
                 let original = original.as_ref().and_then(RepliedEvent::read);
-                // Servers let anybody say that a message of somebody else reads otherwise.
+                // Servers accept edits from anybody, so check that the author is the same.
                 let Some(original) = original.filter(|one| one.sender == event.sender) else {
                     return Ok(None);
                 };
-                // The new words do not say where they stand.
+                // The edit does not say which thread it is in or what it answers.
                 let replied = self.replied(room, original.reply_to.as_deref()).await?;
                 let mut message = new.into_inbound(&event, bot, members, replied.as_ref());
                 message.id = of;
@@ -263,7 +263,7 @@ impl Matrix {
         Ok(members)
     }
 
-    /// Joins the rooms that the bot is invited to, and returns the invitations to try again.
+    /// Joins the rooms that the bot is invited to. Returns the invitations to try again.
     async fn accept_invitations(&self, invitations: Vec<Invitation>) -> Vec<Invitation> {
         let mut open = Vec::new();
         for Invitation { room, tries } in invitations {
@@ -280,11 +280,12 @@ impl Matrix {
         open
     }
 
-    /// Tells people that their encrypted rooms cannot be read. Returns the rooms in which it is to be said again.
+    /// Tells people that the bot cannot read their encrypted rooms. Returns the rooms where this failed and
+    /// must be repeated.
     async fn say_unreadable(&self, rooms: Vec<Arc<str>>) -> Vec<Arc<str>> {
         let mut open = Vec::new();
         for room in rooms {
-            // The transaction is the same every time, so the server says it once.
+            // The transaction id is always the same, so the server posts the notice only once.
             match self.send_notice(&room, UNREADABLE, &format!("unreadable {room}")).await {
                 Err(error) if error.kind != SendErrorKind::Refused => open.push(room),
                 Ok(()) | Err(_) => {}
@@ -294,10 +295,10 @@ impl Matrix {
     }
 }
 
-/// What was found in a room.
+/// The news from one room.
 #[derive(Default)]
 struct RoomNews {
     events: Vec<InboundEvent>,
-    /// Somebody has written something encrypted to the bot alone.
+    /// Whether somebody wrote an encrypted message to the bot alone.
     is_unreadable: bool,
 }

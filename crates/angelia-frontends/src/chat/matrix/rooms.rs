@@ -1,4 +1,4 @@
-//! What is known of rooms: who is in them, and the newest messages of people.
+//! Cached facts about rooms: their members, and the newest messages.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -9,26 +9,26 @@ use serde_json::Value;
 
 use super::decode::read_message;
 
-/// The members of a room, with their names.
+/// The members of a room and their names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RoomMembers {
     joined: HashMap<Arc<str>, Arc<str>>,
 }
 
 impl RoomMembers {
-    /// Reads the answer to `joined_members`.
+    /// Reads the response to `joined_members`.
     pub(super) fn read(answer: &Value) -> Self {
         let joined = answer["joined"].as_object().into_iter().flatten();
         let name = |about: &Value| about["display_name"].as_str().unwrap_or_default().into();
         Self { joined: joined.map(|(id, about)| (id.as_str().into(), name(about))).collect() }
     }
 
-    /// Whether nobody but the bot and this person is in the room.
+    /// Returns whether the room contains only the bot and this person.
     pub(super) fn is_direct(&self, bot: &str, person: &str) -> bool {
         self.joined.len() == 2 && self.joined.contains_key(bot) && self.joined.contains_key(person)
     }
 
-    /// Whether the bot and one person are in the room.
+    /// Returns whether the room has exactly two members.
     pub(super) fn is_pair(&self) -> bool {
         self.joined.len() == 2
     }
@@ -38,18 +38,18 @@ impl RoomMembers {
     }
 }
 
-/// A message that another event is about.
+/// A message that another event refers to.
 #[derive(Clone, Debug)]
 pub(super) struct RepliedEvent {
     pub(super) sender: Arc<str>,
-    /// Its words, if it has any.
+    /// The message's words, if it has any.
     pub(super) text: Option<String>,
     pub(super) thread: Option<Arc<str>>,
     pub(super) reply_to: Option<Arc<str>>,
 }
 
 impl RepliedEvent {
-    /// Reads an event as a server has given it.
+    /// Reads an event as the server returned it.
     pub(super) fn read(event: &Value) -> Option<Self> {
         let sender = event["sender"].as_str()?.into();
         let message = read_message(&event["content"]).unwrap_or_default();
@@ -58,7 +58,7 @@ impl RepliedEvent {
     }
 }
 
-/// A message that somebody has written.
+/// A message that a person wrote.
 #[derive(Clone, Debug)]
 pub(super) struct KnownMessage {
     pub(super) id: Arc<str>,
@@ -66,18 +66,18 @@ pub(super) struct KnownMessage {
     pub(super) sender: Arc<str>,
 }
 
-/// Everything that is known, which can be asked for again.
+/// The cache. Everything in it can be requested again, except the newest messages.
 #[derive(Debug, Default)]
 pub(super) struct RoomBook {
     members: HashMap<Arc<str>, Arc<RoomMembers>>,
-    /// The newest messages of people: a message that was taken back does not say any more where it stood.
+    /// The newest messages of people. A deleted message no longer tells where it was.
     newest: VecDeque<KnownMessage>,
 }
 
-/// How many messages are kept.
+/// How many messages the cache holds.
 const MAX_MESSAGES: usize = 1000;
 
-/// How many rooms are kept.
+/// How many rooms the cache holds.
 const MAX_ROOMS: usize = 1000;
 
 impl RoomBook {

@@ -1,4 +1,4 @@
-//! Whether the set-up is right: who the bot is, and which of its rooms it can read.
+//! Checks the set-up: who the bot is, and which of its rooms it can read.
 
 use angelia_core::ports::{ChannelFinding, ConnectionError};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::adapter::Matrix;
 use crate::chat::bearer_api::ApiRequest;
 
-/// So many rooms are looked at.
+/// How many rooms are checked.
 const MAX_ROOMS: usize = 50;
 
 impl Matrix {
@@ -18,7 +18,7 @@ impl Matrix {
         let mut findings = vec![fine(format!("the bot is {}{name}", bot.id))];
         if let Some(wanted) = self.wanted_user.as_deref().filter(|wanted| **wanted != *bot.id) {
             findings.push(problem(format!(
-                "the access token is one of {}, and `user_id` says {wanted}; log in as {wanted}, or change it",
+                "the access token belongs to {}, but `user_id` says {wanted}; log in as {wanted}, or change it",
                 bot.id
             )));
         }
@@ -42,7 +42,7 @@ impl Matrix {
                 "these rooms are encrypted, and nothing in them can be read: {}; use rooms without encryption",
                 encrypted.join(", ")
             );
-            // One room that can be read is enough.
+            // A single readable room is enough.
             let is_problem = encrypted.len() == rooms.len();
             findings.push(ChannelFinding { is_problem, text });
         }

@@ -1,4 +1,4 @@
-//! The answer to a poll: what is new in which room. Pure. What cannot be read is left out.
+//! The answer to a poll: the news of each room. Pure. Unreadable events are skipped.
 
 use std::sync::Arc;
 
@@ -6,30 +6,30 @@ use serde_json::Value;
 
 use super::decode::{RoomEvent, RoomEventKind, decode_event};
 
-/// What a poll has brought.
+/// The result of a poll.
 #[derive(Debug)]
 pub(super) struct SyncBatch {
-    /// Where the next poll goes on.
+    /// Where the next poll continues.
     pub(super) next: Arc<str>,
     pub(super) rooms: Vec<RoomBatch>,
     pub(super) invitations: Vec<Arc<str>>,
-    /// The rooms that the bot is not in any more.
+    /// The rooms that the bot is no longer in.
     pub(super) left: Vec<Arc<str>>,
 }
 
-/// What is new in a room.
+/// The news of one room.
 #[derive(Debug)]
 pub(super) struct RoomBatch {
     pub(super) room: Arc<str>,
     pub(super) events: Vec<RoomEvent>,
-    /// The members are not those of before.
+    /// Whether the members have changed.
     pub(super) has_new_members: bool,
-    /// Events are missing before these; they can be asked for from here.
+    /// Set if events are missing before these; names the position from which to request them.
     pub(super) gap: Option<Arc<str>>,
 }
 
 impl SyncBatch {
-    /// Reads an answer; `None` if it is none.
+    /// Reads a response. Returns `None` if it is not one to a poll.
     pub(super) fn read(answer: &Value, bot: &str) -> Option<Self> {
         let next = answer["next_batch"].as_str()?.into();
         let rooms = |kind: &str| answer["rooms"][kind].as_object().into_iter().flatten();
@@ -66,8 +66,8 @@ impl RoomBatch {
     }
 }
 
-/// Who has just joined also sees what was written before. Only what came after the invitation is for the bot, and
-/// where that cannot be seen, what came after it joined.
+/// Drops the history that a new member gets to see. The bot handles only what came after its invitation or, if
+/// that is not visible, after it joined.
 fn drop_history(events: &mut Vec<RoomEvent>, bot: &str) {
     let first = events.iter().position(|event| match &event.kind {
         RoomEventKind::Member { person, was_joined, .. } => **person == *bot && !was_joined,
@@ -78,7 +78,7 @@ fn drop_history(events: &mut Vec<RoomEvent>, bot: &str) {
     }
 }
 
-/// Reads events, and leaves out what cannot be read.
+/// Decodes events and skips those that are unreadable.
 pub(super) fn read_events(list: &Value) -> Vec<RoomEvent> {
     list.as_array().into_iter().flatten().filter_map(decode_event).collect()
 }

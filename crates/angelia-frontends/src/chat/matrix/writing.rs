@@ -1,8 +1,8 @@
-//! Sends messages, edits, reactions and files. A message is sent under a transaction, so that a repetition arrives
-//! once. Nobody is ever pinged by what an agent writes.
+//! Sends messages, edits, reactions and files. Each message has a transaction id, so that a repetition arrives
+//! only once. Nothing that an agent writes ever pings anybody.
 //!
-//! How much may be sent is up to each server. Synapse lets a person send ten events at once, and then one every
-//! five seconds: previews keep within half of it, and a server that refuses is heeded by everything after.
+//! Each server has its own rate limits. Synapse lets a person send ten events at once, and then one every five
+//! seconds. Previews use at most half of that, and after a refusal everything pauses.
 
 use std::{path::Path, time::Duration};
 
@@ -27,23 +27,24 @@ use crate::chat::{
     send_budget::{Pace, SendRate, too_early},
 };
 
-/// One preview every five seconds, and a few at the beginning.
+/// One preview every five seconds, with a few more at the beginning.
 pub(super) const PREVIEW_RATE: SendRate = SendRate { count: 5, period: Duration::from_secs(25) };
 
-/// A message does not wait longer than this for the server; its caller tries again.
+/// The longest pause that a message waits for. After that, the caller retries.
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 
 /// The pause after a refusal that does not name one.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long typing is shown, unless it is shown again.
+/// How long the typing indicator stays, unless it is renewed.
 const TYPING_TIME: Duration = Duration::from_secs(6);
 
 const MAX_FILE_BYTES: u64 = 100 << 20;
 const UPLOAD_TIME: Duration = Duration::from_mins(3);
 
 impl Matrix {
-    /// Waits as long as the server wants, or fails if a preview would come too early: the next one is newer.
+    /// Waits until the server accepts messages again. A preview fails instead of waiting, because the next one
+    /// is newer anyway.
     async fn keep_pace(&self, pace: Pace) -> Result<(), SendError> {
         let now = Instant::now();
         let pause = self.paused_until.lock().filter(|until| *until > now);
@@ -60,7 +61,7 @@ impl Matrix {
         }
     }
 
-    /// Sends an event under a transaction, and returns its id.
+    /// Sends an event with a transaction id, and returns the id of the event.
     async fn put_event(
         &self,
         room: &str,
@@ -119,7 +120,7 @@ impl Matrix {
             return Err(SendError::new(SendErrorKind::Refused, "the message has no id"));
         };
         let new_content = message_content(new);
-        // Clients that know no edits show this.
+        // Clients without support for edits show this text.
         let body = format!("* {}", new_content["body"].as_str().unwrap_or_default());
         let mut content = Map::new();
         content.insert("msgtype".to_owned(), "m.text".into());
@@ -129,14 +130,15 @@ impl Matrix {
         let relation = json!({"rel_type": "m.replace", "event_id": id});
         content.insert("m.relates_to".to_owned(), relation);
         self.keep_pace(pace).await?;
-        // An edit that comes twice changes nothing, but one may go back to an earlier text.
+        // Always a new transaction: an edit may return to an earlier text, and repeating one does
+        // no harm.
         self.put_message(room, &self.transaction(""), content).await?;
         self.offer_choices(room, sent, new).await;
         Ok(())
     }
 
-    /// Reacts with the emojis of a message's choices, so that people only need to press them. The text says what
-    /// they mean, so one that is missing can be added by hand.
+    /// Reacts with the emojis of a message's choices, so that people only need to click them. The text explains
+    /// them, so people can add a missing one by hand.
     async fn offer_choices(&self, room: &str, sent: &SentMessage, message: &OutgoingMessage) {
         let Some(id) = sent.message_id.as_deref() else { return };
         for emoji in emojis(&message.buttons) {
@@ -155,7 +157,7 @@ impl Matrix {
         }
     }
 
-    /// Sends a notice in a room or a thread, once for each `key`.
+    /// Sends a notice to a room or thread, only once per `key`.
     pub(super) async fn send_notice(
         &self,
         chat: &str,
@@ -172,7 +174,7 @@ impl Matrix {
         Ok(())
     }
 
-    /// Answers a press. Nobody can be told something alone in a room, so the notice says whom it is for.
+    /// Answers a press. A room has no private messages, so the notice names the person.
     pub(super) async fn tell_presser(
         &self,
         press: &ButtonPress,
@@ -181,9 +183,9 @@ impl Matrix {
         let mut parts = press.id.splitn(3, ' ');
         let (Some(chat), Some(card), Some(person)) = (parts.next(), parts.next(), parts.next())
         else {
-            return Err(SendError::new(SendErrorKind::Refused, "the press is not one of Matrix"));
+            return Err(SendError::new(SendErrorKind::Refused, "the press is not from Matrix"));
         };
-        // Whoever presses again and again is told the same once.
+        // Repeated presses by the same person get the same answer only once.
         self.send_notice(chat, &format!("{person}: {text}"), &format!("{card} {person} {text}"))
             .await
     }
@@ -212,7 +214,7 @@ impl Matrix {
         let request = ApiRequest::at(Method::POST, &["_matrix", "media", "v3", "upload"]);
         let request = request.with("filename", &*file.name).wait(UPLOAD_TIME);
         let stored = match self.api.upload(&request, media_type, bytes).await {
-            // Without its message the file is nowhere, so nothing has arrived.
+            // Nobody sees the file before a message names it, so nothing has arrived.
             Err(BearerError::Transport(error)) => {
                 return Err(SendError { kind: SendErrorKind::NotSent, ..error });
             }
@@ -245,12 +247,12 @@ impl Matrix {
         let is_plain = |text: &str| !text.is_empty() && !text.contains('/') && text != "..";
         let Some((server, id)) = address.filter(|(server, id)| is_plain(server) && is_plain(id))
         else {
-            return Err(refused(format!("{} has no address of Matrix", file.name)));
+            return Err(refused(format!("{} has no Matrix address", file.name)));
         };
         let path = ["_matrix", "client", "v1", "media", "download", server, id];
         let request = ApiRequest::at(Method::GET, &path).wait(UPLOAD_TIME);
         match self.api.download(&request, limit).await {
-            // Servers before version 1.11 have files elsewhere.
+            // Servers before version 1.11 serve files elsewhere.
             Err(BearerError::Refused(refusal)) if refusal.code == "M_UNRECOGNIZED" => {
                 let path = ["_matrix", "media", "v3", "download", server, id];
                 let request = ApiRequest::at(Method::GET, &path).wait(UPLOAD_TIME);
@@ -260,7 +262,8 @@ impl Matrix {
         }
     }
 
-    /// Returns the transaction of a message: the same at every attempt, or a new one if it has no id.
+    /// Returns the transaction id of a message: the same at every attempt, or a new one if the message has no
+    /// id.
     fn transaction(&self, id: &str) -> String {
         match id {
             "" => self.clock.fresh_uuid().simple().to_string(),
@@ -273,7 +276,7 @@ fn digest(text: &str) -> String {
     hex::encode(Sha256::digest(text.as_bytes()))
 }
 
-/// Returns the error of a message for which the homeserver wants a pause.
+/// Returns the error for a message while the homeserver asks for a pause.
 fn server_pause(wait: Duration) -> SendError {
     let error = SendError::new(SendErrorKind::NotSent, "the homeserver wants a pause");
     SendError { retry_after: Some(wait), ..error }
@@ -289,20 +292,20 @@ fn room_of(chat: &str) -> Result<(&str, Option<&str>), SendError> {
     Err(SendError::new(SendErrorKind::Refused, message))
 }
 
-/// Returns how a message stands to others: in a thread, or as an answer.
+/// Returns how a message relates to others: in a thread, or as a reply.
 fn relation(thread: Option<&str>, reply_to: Option<&str>) -> Option<Value> {
     let reply = reply_to.or(thread)?;
     let mut relation = json!({"m.in_reply_to": {"event_id": reply}});
     if let Some(thread) = thread {
         relation["rel_type"] = "m.thread".into();
         relation["event_id"] = thread.into();
-        // Only clients without threads show it as an answer.
+        // If nothing is answered, the reply is only a fallback for clients without threads.
         relation["is_falling_back"] = reply_to.is_none().into();
     }
     Some(relation)
 }
 
-/// Returns the content of a message with its choices.
+/// Returns the content of a message, including its choices.
 fn message_content(message: &OutgoingMessage) -> Map<String, Value> {
     let mut text = message.rich.clone().unwrap_or_else(|| RichText::plain(&message.text));
     push_choices(&mut text, &message.buttons);
@@ -313,7 +316,7 @@ fn message_content(message: &OutgoingMessage) -> Map<String, Value> {
     content
 }
 
-/// Returns the content of a message with this text, which pings nobody.
+/// Returns the content of a message with this text. It mentions nobody.
 pub(super) fn text_content(kind: &str, text: &RichText) -> Map<String, Value> {
     let mut content = Map::new();
     content.insert("msgtype".to_owned(), kind.into());
@@ -326,7 +329,7 @@ pub(super) fn text_content(kind: &str, text: &RichText) -> Map<String, Value> {
     content
 }
 
-/// Returns how clients show a file, and its media type.
+/// Returns the message type for a file, and its media type.
 fn kind_of(name: &str) -> (&'static str, &'static str) {
     let ending = Path::new(name).extension().and_then(|ending| ending.to_str());
     match ending.unwrap_or_default().to_ascii_lowercase().as_str() {

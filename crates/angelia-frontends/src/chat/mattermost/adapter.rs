@@ -1,4 +1,5 @@
-//! The adapter: who the bot is, what Mattermost can do, and whether the set-up is right.
+//! The Mattermost adapter: identifies the bot, states the platform's capabilities, and checks the
+//! set-up.
 
 use std::{collections::VecDeque, fmt, sync::Arc, time::Duration};
 
@@ -30,7 +31,7 @@ const WORDS: ServerWords = ServerWords {
     root: &["api", "v4"],
     bad_token: "make a new one in Integrations, Bot Accounts",
     forbidden: "add the bot to the channel, and let it write there",
-    other_server: "`base_url` is no server of Mattermost",
+    other_server: "`base_url` is not a Mattermost server",
 };
 
 /// The longest message.
@@ -43,19 +44,19 @@ const PREVIEW_INTERVAL: Duration = Duration::from_millis(1500);
 pub enum MattermostError {
     #[error(transparent)]
     Address(#[from] AddressProblem),
-    #[error("the token is not one of Mattermost; it has 26 letters and digits")]
+    #[error("this is not a Mattermost token; it has 26 letters and digits")]
     Token,
 }
 
-/// A bot of Mattermost.
+/// A Mattermost bot.
 pub struct Mattermost {
     pub(super) api: BearerApi,
     identity: Mutex<Option<MattermostBot>>,
     pub(super) known: Mutex<KnownThings>,
     pub(super) budget: SendBudget,
-    /// Previews have rates of their own besides, so that messages find room.
+    /// Previews additionally have their own budget, so that messages find room.
     pub(super) preview_budget: SendBudget,
-    /// The newest answers to presses.
+    /// The latest answers to presses.
     pub(super) press_answers: Mutex<VecDeque<String>>,
     pub(super) clock: Arc<dyn Clock>,
 }
@@ -80,7 +81,7 @@ impl Mattermost {
         })
     }
 
-    /// Returns who the bot is.
+    /// Returns the bot's identity.
     pub(super) async fn identity(&self) -> Result<MattermostBot, ConnectionError> {
         if let Some(known) = self.identity.lock().clone() {
             return Ok(known);
@@ -100,7 +101,7 @@ impl Mattermost {
         let mut findings = vec![fine(format!("the bot is @{} ({})", bot.username, bot.id))];
         if !bot.is_bot {
             findings.push(fine(
-                "the token is one of a person; a bot account would show whose answers they are"
+                "the token belongs to a person; a bot account would show whose answers they are"
                     .to_owned(),
             ));
         }
@@ -134,7 +135,7 @@ impl Channel for Mattermost {
             files: true,
             home: true,
             rich_text: true,
-            // The server recognises a repetition for half a minute only.
+            // The server recognises a repetition only for half a minute.
             idempotent: false,
             max_length: Some(MAX_LENGTH),
         }

@@ -1,4 +1,5 @@
-//! Frames and posts of Mattermost as events. Pure. What cannot be read is left out and never stops what comes after.
+//! Decodes Mattermost frames and posts into events. Pure. Unreadable ones are skipped and never stop later
+//! ones.
 
 use std::sync::Arc;
 
@@ -7,10 +8,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A frame of the server.
+/// A frame from the server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerFrame {
-    /// Events are numbered from zero; answers have no number.
+    /// Events are numbered from zero; responses have no number.
     pub number: Option<u64>,
     pub kind: FrameKind,
 }
@@ -18,12 +19,12 @@ pub struct ServerFrame {
 #[derive(Clone, Debug, PartialEq)]
 pub enum FrameKind {
     Hello,
-    /// The server does not accept the token.
+    /// The server rejects the token.
     Refused(String),
     Posted {
         post: Box<Post>,
         is_direct: bool,
-        /// The ids of the people whom it mentions.
+        /// The ids of the mentioned people.
         mentions: Vec<String>,
     },
     Edited(Box<Post>),
@@ -32,21 +33,20 @@ pub enum FrameKind {
     Other,
 }
 
-/// A message of somebody.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Post {
     pub id: Arc<str>,
-    /// In milliseconds, like all times.
+    /// In milliseconds, like all times here.
     pub create_at: i64,
     pub(super) edit_at: i64,
     pub(super) delete_at: i64,
     pub user_id: Arc<str>,
     pub channel_id: Arc<str>,
-    /// The first post of its thread; empty at the top of a channel.
+    /// The first post of its thread; empty for a post outside threads.
     pub(super) root_id: Arc<str>,
     message: String,
-    /// Empty for what people write.
+    /// Empty for posts that people write.
     #[serde(rename = "type")]
     kind: String,
     pub(super) props: Value,
@@ -77,7 +77,7 @@ pub struct Reaction {
     pub(super) create_at: i64,
 }
 
-/// The bot itself.
+/// The bot's identity.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct MattermostBot {
     pub(super) id: Arc<str>,
@@ -88,7 +88,7 @@ pub(super) struct MattermostBot {
 }
 
 impl ServerFrame {
-    /// Reads a frame; `None` if it is none.
+    /// Parses a frame. Returns `None` if it is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let frame: Value = serde_json::from_str(text).ok()?;
         if frame.get("seq_reply").is_some() {
@@ -116,7 +116,7 @@ impl ServerFrame {
     }
 }
 
-/// Reads JSON that stands in a string.
+/// Parses JSON inside a string.
 fn read_inner<T: serde::de::DeserializeOwned>(value: &Value) -> Option<T> {
     serde_json::from_str(value.as_str()?).ok()
 }
@@ -126,14 +126,14 @@ impl Post {
         !self.id.is_empty() && !self.user_id.is_empty() && !self.channel_id.is_empty()
     }
 
-    /// Whether a person has written it, not the server or another program.
+    /// Returns whether a person wrote the post, not the server or another program.
     pub(super) fn is_of_person(&self) -> bool {
         let is_set = |name: &str| self.props[name] == "true" || self.props[name] == true;
         self.kind.is_empty() && !is_set("from_bot") && !is_set("from_webhook")
     }
 
-    /// Returns the address of its conversation. At the top of a channel a post begins a thread; direct messages
-    /// are one conversation.
+    /// Returns the address of the post's conversation. A top-level post in a channel begins a thread; direct
+    /// messages form one conversation.
     pub(super) fn chat(&self, is_direct: bool) -> Arc<str> {
         match (&*self.root_id, is_direct) {
             ("", true) => Arc::clone(&self.channel_id),
@@ -142,12 +142,12 @@ impl Post {
         }
     }
 
-    /// Returns whether the words name the bot.
+    /// Returns whether the text mentions the bot.
     pub(super) fn mentions(&self, bot: &MattermostBot) -> bool {
         find_name(&self.message, &bot.username).is_some()
     }
 
-    /// Returns the message for the host, or `None` if it has neither words nor files.
+    /// Converts the post for the host. Returns `None` if it has neither words nor files.
     pub(super) fn to_message(
         &self,
         bot: &MattermostBot,
@@ -186,7 +186,7 @@ impl Post {
     }
 }
 
-/// Returns where `@name` stands as a word.
+/// Returns the position of `@name` as a whole word.
 fn find_name(text: &str, name: &str) -> Option<usize> {
     let is_word = |c: char| c.is_alphanumeric() || "_-".contains(c);
     let mentions = text.match_indices('@').map(|(at, _)| at);

@@ -1,4 +1,4 @@
-//! What the adapter asks the server about people, channels and posts. Answers are kept.
+//! Looks up people, channels and posts on the server, and caches the answers.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,16 +9,16 @@ use serde_json::Value;
 use super::{adapter::Mattermost, decode::Post};
 use crate::chat::bearer_api::ApiRequest;
 
-/// How many answers of each kind are kept.
+/// How many answers of each kind are cached.
 const MAX_KNOWN: usize = 2000;
 
-/// What is known.
+/// The cached answers.
 #[derive(Debug, Default)]
 pub(super) struct KnownThings {
     names: HashMap<Arc<str>, Arc<str>>,
-    /// Whether a channel is a direct one.
+    /// Whether a channel is direct.
     direct: HashMap<Arc<str>, bool>,
-    /// Who has begun a thread.
+    /// The author of the first post of each thread.
     authors: HashMap<Arc<str>, Arc<str>>,
 }
 
@@ -30,7 +30,7 @@ fn keep<V>(map: &mut HashMap<Arc<str>, V>, key: &Arc<str>, value: V) {
 }
 
 impl Mattermost {
-    /// Returns a person with the name.
+    /// Returns a person's id and name.
     pub(super) async fn sender(&self, id: &Arc<str>) -> Result<Sender, ConnectionError> {
         let known = self.known.lock().names.get(id).cloned();
         if let Some(name) = known {
@@ -54,7 +54,7 @@ impl Mattermost {
         Ok(is_direct)
     }
 
-    /// Returns whether the bot has begun the thread of a post.
+    /// Returns whether the bot began the thread of a post.
     pub(super) async fn answers_bot(
         &self,
         post: &Post,
@@ -77,7 +77,7 @@ impl Mattermost {
         Ok(found.and_then(|found| Post::deserialize(&found).ok()))
     }
 
-    /// Returns the channels of the bot.
+    /// Returns the channels that the bot is in.
     pub(super) async fn channels(&self) -> Result<Vec<KnownChannel>, ConnectionError> {
         let request = ApiRequest::get(&["users", "me", "channels"]);
         let list = self.api.call(&request, &Value::Null).await?;

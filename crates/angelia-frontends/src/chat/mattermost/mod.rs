@@ -1,10 +1,11 @@
-//! The channel `mattermost:CHANNEL[#POST]`: a WebSocket of a server brings what people write, the REST API takes what
-//! we send. The socket has no acknowledgement: the time of the newest post is the cursor, stored with every event, and
-//! a later connection asks for what came after it.
+//! The channel `mattermost:CHANNEL[#POST]`: posts arrive through a WebSocket, and answers go through the REST
+//! API. The socket has no acknowledgements. Instead, the time of the newest post is the cursor: it is stored
+//! with every event, and a later connection requests what came after it.
 //!
-//! - [`Mattermost`]: the adapter; `receiving`: its connection; `lookups`: what it asks about people, channels and posts.
-//! - `writing`: what it sends.
-//! - `decode`: frames and posts as events. Pure.
+//! - [`Mattermost`]: the adapter; `receiving`: its connection; `lookups`: facts about people, channels and
+//!   posts.
+//! - `writing`: sends messages.
+//! - `decode`: decodes frames and posts into events. Pure.
 
 mod adapter;
 mod decode;

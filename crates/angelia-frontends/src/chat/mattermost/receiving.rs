@@ -1,5 +1,5 @@
-//! The connection: a WebSocket, and before it what was missed since the cursor. Events have numbers; if one is missing
-//! the connection is made anew, which asks for what was missed.
+//! The connection: first catches up on what was missed since the cursor, then reads a WebSocket. Events are
+//! numbered. If a number is missing, a new connection catches up on the gap.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -21,30 +21,30 @@ use crate::chat::{
     web_socket::{SocketMessage, WebSocket},
 };
 
-/// The pause between two questions for a sign of life.
+/// The interval between our pings.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The longest time without anything from the server, be it a pong.
+/// The longest time without anything from the server, including pongs.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 
-/// The time that the server has for its greeting.
+/// The time limit for the server's greeting.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(15);
 
 fn lost(message: String) -> ConnectionError {
     ConnectionError::new(ConnectionErrorKind::Lost, message)
 }
 
-/// A connection, and how far it has come.
+/// A connection and its progress.
 struct Connection<'a> {
     adapter: &'a Mattermost,
     bot: MattermostBot,
     inbox: &'a dyn EventInbox,
-    /// The number of the next event.
+    /// The expected number of the next event.
     next_number: u64,
     newest: Newest,
 }
 
-/// The time of the newest post, and the posts of that moment. As text it is the cursor.
+/// The time of the newest post, and all posts of that moment. Its text form is the cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Newest {
     at: i64,
@@ -67,7 +67,7 @@ impl Newest {
         cursor.into()
     }
 
-    /// Whether a post is older, or known.
+    /// Returns whether a post is older or already known.
     fn covers(&self, post: &Post) -> bool {
         post.create_at < self.at || (post.create_at == self.at && self.posts.contains(&post.id))
     }
@@ -93,7 +93,7 @@ impl Mattermost {
         let since = cursor.and_then(|cursor| Newest::parse(&cursor));
         let newest = since.clone().unwrap_or_default();
         let mut connection = Connection { adapter: self, bot, inbox, next_number: 1, newest };
-        // The socket is open, so that nothing falls between the two.
+        // The socket is already open, so that no event is lost in between.
         connection.catch_up(since).await?;
         inbox.note_alive();
         let mut ticks = interval(PING_INTERVAL);
@@ -110,7 +110,7 @@ impl Mattermost {
         }
     }
 
-    /// Opens a socket, and waits until it is ready.
+    /// Opens a socket and waits until it is ready.
     async fn open_socket(&self) -> Result<WebSocket, ConnectionError> {
         let address = self.api.socket_address(&["websocket"]);
         let mut socket = WebSocket::connect(SERVER, &address).await?;
@@ -133,12 +133,12 @@ impl Mattermost {
 }
 
 impl Connection<'_> {
-    /// Stores what was written since the cursor. Without one, everything so far is history.
+    /// Stores what was written since the cursor. Without a cursor, ignores everything so far.
     async fn catch_up(&mut self, since: Option<Newest>) -> Result<(), ConnectionError> {
         let channels = self.adapter.channels().await?;
         let Some(since) = since else {
             let newest = channels.iter().map(|channel| channel.last_post_at).max();
-            // What comes at this very moment is not history.
+            // A post in this very millisecond is new.
             self.newest.at = newest.unwrap_or_default() + 1;
             return self.store(None).await;
         };
@@ -165,7 +165,7 @@ impl Connection<'_> {
         since: i64,
     ) -> Result<Vec<(Post, bool)>, ConnectionError> {
         let request = ApiRequest::get(&["channels", &channel.id, "posts"]);
-        // Posts of the same moment come again, and their keys are known.
+        // This repeats posts of the same moment, which their keys identify.
         let request = request.with("since", (since - 1).to_string());
         let found = self.adapter.api.find(&request).await?.unwrap_or_default();
         let posts = found["posts"].as_object().into_iter().flatten();
@@ -178,7 +178,7 @@ impl Connection<'_> {
         let Some(frame) = ServerFrame::parse(text) else { return Ok(()) };
         if let Some(number) = frame.number {
             if number > self.next_number {
-                return Err(lost("events are missing; they are asked for".to_owned()));
+                return Err(lost("events are missing; they are requested again".to_owned()));
             }
             self.next_number = number + 1;
         }
@@ -202,7 +202,7 @@ impl Connection<'_> {
         if event.is_none() { Ok(()) } else { self.store(event).await }
     }
 
-    /// Stores an event, and the cursor behind it.
+    /// Stores an event together with the new cursor.
     async fn store(&self, event: Option<InboundEvent>) -> Result<(), ConnectionError> {
         let events = event.into_iter().collect();
         let stored = self.inbox.accept(events, Some(self.newest.to_cursor())).await;

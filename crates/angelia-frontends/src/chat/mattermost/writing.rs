@@ -1,5 +1,5 @@
-//! Sends messages, edits, reactions and files, within the rates that servers are delivered with. Nobody is ever
-//! pinged by what an agent writes.
+//! Sends messages, edits, reactions and files within the default rates of servers. Nothing that an agent writes
+//! ever pings anybody.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,19 +22,19 @@ use crate::chat::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Ten requests a second are allowed where a limit is switched on.
+/// A server with rate limits allows ten requests a second by default.
 pub(super) const OVERALL_RATE: SendRate = SendRate { count: 8, period: SECOND };
 const CHAT_RATES: [SendRate; 1] = [SendRate { count: 5, period: SECOND }];
 const PREVIEW_RATES: [SendRate; 1] = [SendRate { count: 1, period: SECOND }];
 
-/// The property of a post that says what its choices mean.
+/// The property of a post that stores the values of its choices.
 const CHOICES: &str = "angelia_choices";
 
-/// The names of the emojis of choices.
+/// The names of the emojis for choices.
 const EMOJI_NAMES: [&str; 10] =
     ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "keycap_ten"];
 
-/// Nobody sees it. Behind an `@` it makes a mention a mere word.
+/// An invisible character that, after an `@`, keeps a name from being a mention.
 const ZERO_WIDTH: char = '\u{200b}';
 
 const MAX_FILE_BYTES: u64 = 100 << 20;
@@ -44,7 +44,8 @@ const UPLOAD_TIME: Duration = Duration::from_mins(3);
 const MAX_PRESS_ANSWERS: usize = 200;
 
 impl Mattermost {
-    /// Waits for the rates of a chat, or fails if a preview would come too early: the next one is newer.
+    /// Waits until the chat's rates allow a message. A preview fails instead of waiting, because the next one
+    /// is newer anyway.
     async fn keep_pace(&self, channel: &str, pace: Pace) -> Result<(), SendError> {
         match pace {
             Pace::Wait => self.budget.wait(channel, &CHAT_RATES).await,
@@ -99,8 +100,8 @@ impl Mattermost {
         Ok(())
     }
 
-    /// Reacts with the emojis of a message's choices, so that people only need to press them. The text says what
-    /// they mean, so one that is missing can be added by hand.
+    /// Reacts with the emojis of a message's choices, so that people only need to click them. The text explains
+    /// them, so people can add a missing one by hand.
     async fn offer_choices(&self, sent: &SentMessage, message: &OutgoingMessage) {
         let Some(id) = sent.message_id.as_deref() else { return };
         let count = emojis(&message.buttons).count();
@@ -120,8 +121,8 @@ impl Mattermost {
         }
     }
 
-    /// Answers a press. Bots cannot tell somebody something alone, so the answer is a message; whoever presses again
-    /// and again is told the same once.
+    /// Answers a press. Bots cannot send a message that only one person sees, so the answer is a post. Repeated
+    /// presses get the same answer only once.
     pub(super) async fn tell_presser(
         &self,
         press: &ButtonPress,
@@ -168,14 +169,14 @@ impl Mattermost {
         let request = ApiRequest::new(Method::POST, &["files"]).wait(UPLOAD_TIME);
         self.keep_pace(channel, Pace::Wait).await?;
         let stored = match self.api.upload(&request, &content_type, body).await {
-            // Without its post the file is nowhere, so nothing has arrived.
+            // Nobody sees the file before a post names it, so nothing has arrived.
             Err(BearerError::Transport(error)) => {
                 return Err(SendError { kind: SendErrorKind::NotSent, ..error });
             }
             stored => stored?,
         };
         let Some(id) = stored["file_infos"][0]["id"].as_str() else {
-            let message = "Mattermost does not say what the file is called";
+            let message = "Mattermost returned no id for the file";
             return Err(SendError::new(SendErrorKind::NotSent, message));
         };
         let mut fields = target(chat);
@@ -191,7 +192,7 @@ impl Mattermost {
             return Err(SendError::new(SendErrorKind::Refused, message));
         }
         if !is_id(&file.id) {
-            let message = format!("{} has no id of Mattermost", file.name);
+            let message = format!("{} has no Mattermost id", file.name);
             return Err(SendError::new(SendErrorKind::Refused, message));
         }
         let request = ApiRequest::get(&["files", &file.id]).wait(UPLOAD_TIME);
@@ -199,11 +200,11 @@ impl Mattermost {
     }
 }
 
-/// Returns the text as Mattermost reads it, with nobody mentioned.
+/// Returns the text as Mattermost Markdown, without mentions.
 pub fn to_markdown(text: &RichText) -> String {
     let mut text = text.clone();
     for block in &mut text.blocks {
-        // In code nobody is mentioned, and it may be copied.
+        // Code cannot mention anybody, and people may copy it, so it stays unchanged.
         if matches!(block.kind, BlockKind::Code { .. }) {
             continue;
         }
@@ -226,14 +227,14 @@ fn without_mentions(text: &str) -> String {
     kept
 }
 
-/// Returns what a reaction to a post means; only the bot's own posts have choices.
+/// Returns the meaning of a reaction to a post. Only the bot's own posts have choices.
 pub(super) fn read_choice(post: &Post, bot: &str, emoji: &str) -> Option<Arc<str>> {
     let index = EMOJI_NAMES.iter().position(|name| *name == emoji)?;
     let choice = post.props[CHOICES].get(index).filter(|_| *post.user_id == *bot)?;
     choice.as_str().map(Into::into)
 }
 
-/// Returns the fields that a message and an edit have.
+/// Returns the fields that messages and edits share.
 fn message_fields(message: &OutgoingMessage) -> Map<String, Value> {
     let mut text = message.rich.clone().unwrap_or_else(|| RichText::plain(&message.text));
     push_choices(&mut text, &message.buttons);

@@ -1,4 +1,4 @@
-//! The adapter: asks the program for everything.
+//! The adapter of a program channel: passes every request on to the program.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -32,7 +32,7 @@ use super::{
 };
 use crate::chat::formatting::{Escapes, write_markdown};
 
-/// How often a program that receives is asked for a sign of life.
+/// How often a receiving program is pinged.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The shortest time between two updates of an answer.
@@ -41,13 +41,13 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// The longest lifetime of a stream.
 const MAX_LIFETIME: Duration = Duration::from_hours(24);
 
-/// What a channel of a program is built from.
+/// The configuration and services of a program channel.
 pub struct ProgramChannelParts {
     /// The name of the channel in the configuration.
     pub name: Arc<str>,
     /// The program and its arguments.
     pub command: Vec<Arc<str>>,
-    /// Its variables.
+    /// The environment variables of the program.
     pub env: Vec<(Arc<str>, Arc<str>)>,
     pub commands: Arc<dyn CommandRunner>,
     pub clock: Arc<dyn Clock>,
@@ -58,7 +58,7 @@ pub struct ProgramChannelParts {
 pub struct ProgramChannel {
     parts: ProgramChannelParts,
     runs: Mutex<ProgramRuns>,
-    /// Known when the program has run once.
+    /// Known once the program has run.
     abilities: RwLock<Option<Abilities>>,
 }
 
@@ -74,14 +74,14 @@ impl ProgramChannel {
         Self { parts, runs: Mutex::default(), abilities: RwLock::default() }
     }
 
-    /// Returns the running program; starts it if it does not run.
+    /// Returns the running program, or starts it.
     async fn session(&self) -> Result<ProgramSession, SendError> {
         let mut runs = self.runs.lock().await;
         if let Some(session) = &runs.current {
             if session.is_open() {
                 return Ok(session.clone());
             }
-            // Two of them at once might disturb each other at the platform.
+            // Two instances at once might disturb each other on the platform.
             session.wait_gone().await;
             let (started, end) = (session.started, session.end());
             runs.current = None;
@@ -129,7 +129,7 @@ impl ProgramChannel {
             Err(error) => {
                 session.close();
                 session.wait_gone().await;
-                // Nothing was asked of it but its abilities.
+                // Only the abilities were requested, so no message was lost.
                 Err(not_sent(error.message))
             }
         }
@@ -139,7 +139,7 @@ impl ProgramChannel {
         self.session().await?.request(&request).await
     }
 
-    /// Like [`Self::ask`], where only success counts.
+    /// Like [`Self::ask`], but ignores the result.
     async fn tell(&self, request: ProgramRequest<'_>) -> Result<(), SendError> {
         self.ask::<IgnoredAny>(request).await.map(drop)
     }
@@ -172,7 +172,7 @@ impl ProgramChannel {
     }
 }
 
-/// Stores events, and acknowledges each after that.
+/// Stores events, and acknowledges each one once it is stored.
 async fn store_events(
     session: &ProgramSession,
     signals: &mut mpsc::Receiver<ProgramSignal>,
@@ -198,13 +198,13 @@ async fn store_events(
     ConnectionError::new(ConnectionErrorKind::Lost, format!("the program ended: {words}"))
 }
 
-/// Returns when the program does not answer.
+/// Pings the program. Returns when it does not answer.
 async fn ask_for_life(session: &ProgramSession, inbox: &dyn EventInbox) -> ConnectionError {
     loop {
         sleep(PING_INTERVAL).await;
         match session.request::<IgnoredAny>(&ProgramRequest::Ping(Empty {})).await {
             Ok(_) => inbox.note_alive(),
-            // A program that ends is reported with how it ended.
+            // The end of the program is reported elsewhere, with its reason.
             Err(_) if !session.is_open() => std::future::pending().await,
             Err(error) => return connection_error(error),
         }
@@ -219,8 +219,8 @@ fn connection_error(error: SendError) -> ConnectionError {
     ConnectionError { kind, message: error.message, retry_after: error.retry_after }
 }
 
-/// Ends a program when nobody receives its events any more: a later receiver begins with a fresh one, which sends
-/// again what was not acknowledged.
+/// Ends a program when nobody receives its events any more. A later receiver starts a new one, which sends
+/// unacknowledged events again.
 struct EndOnDrop(ProgramSession);
 
 impl Drop for EndOnDrop {
@@ -449,7 +449,7 @@ impl Channel for ProgramChannel {
     }
 }
 
-/// Leaves the variables and the arguments out, which may be secrets.
+/// Omits the environment variables and arguments, which may contain secrets.
 impl fmt::Debug for ProgramChannelParts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProgramChannelParts").field("name", &self.name).finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! Reads a line of a program, and its events as ours. Pure.
+//! Decodes a line from a program, and its events into ours. Pure.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ const MAX_ID_BYTES: usize = 512;
 /// The longest pause that a program can ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_hours(24);
 
-/// A line of a program.
+/// A line from a program.
 #[derive(Debug)]
 pub enum ProgramLine {
     /// The answer to one of our requests.
@@ -28,7 +28,8 @@ pub enum ProgramLine {
         id: u64,
         result: Result<Box<RawValue>, SendError>,
     },
-    /// An event with the id for our answer, and the cursor behind it. An error says what is wrong with it.
+    /// An event, with the id for our answer and the cursor after the event, or the reason why the event is
+    /// invalid.
     Event {
         id: Value,
         event: Result<(Box<InboundEvent>, Option<Arc<str>>), String>,
@@ -49,7 +50,7 @@ struct Envelope<'a> {
     error: Option<Failure>,
 }
 
-/// Reads a line; `now` is the time of messages that name none.
+/// Decodes a line. `now` is the default time of messages.
 pub fn decode_line(line: &[u8], now: Timestamp) -> Result<ProgramLine, serde_json::Error> {
     let envelope: Envelope<'_> = serde_json::from_slice(line)?;
     if envelope.method.as_deref() == Some("alive") {
@@ -61,7 +62,7 @@ pub fn decode_line(line: &[u8], now: Timestamp) -> Result<ProgramLine, serde_jso
         let result = match (envelope.error, envelope.result) {
             (Some(error), _) => Err(error.into()),
             (None, Some(result)) => Ok(result.to_owned()),
-            // `{"id": 1}` and a result of null mean that there is nothing to say.
+            // `{"id": 1}` and a null result mean that the answer is empty.
             (None, None) => Ok(RawValue::from_string("{}".to_owned())?),
         };
         return Ok(ProgramLine::Answer { id, result });
@@ -74,11 +75,11 @@ pub fn decode_line(line: &[u8], now: Timestamp) -> Result<ProgramLine, serde_jso
             Ok(ProgramLine::Event { id, event })
         }
         (Ok(ProgramMessage::Event(_)), None) => {
-            Err(serde_json::Error::custom("an event without an `id`, which nobody could answer"))
+            Err(serde_json::Error::custom("an event without an `id`, which cannot be answered"))
         }
         (Ok(ProgramMessage::Alive), _) => Ok(ProgramLine::Alive),
         (Ok(ProgramMessage::Lost(failure)), _) => Ok(ProgramLine::Lost(failure.into())),
-        // With an id it is answered, so that the program learns what is wrong.
+        // A line with an id gets an answer, so that the program learns what is wrong.
         (Err(error), Some(id)) => Ok(ProgramLine::Event { id, event: Err(error.to_string()) }),
         (Err(error), None) => Err(error),
     }
@@ -108,7 +109,7 @@ fn read_event(event: Event, now: Timestamp) -> Result<InboundEvent, String> {
         check_id(what, id)?;
     }
     if split_thread(&event.chat).1.is_some() {
-        return Err("`chat` has a `#` in its middle, which parts a chat from its thread".to_owned());
+        return Err("`chat` contains a `#`, which separates a chat from its thread".to_owned());
     }
     let chat = match &event.thread {
         Some(thread) => {
@@ -142,7 +143,7 @@ fn read_event(event: Event, now: Timestamp) -> Result<InboundEvent, String> {
 fn check_id(what: &str, id: &str) -> Result<(), String> {
     if id.is_empty() || id.len() > MAX_ID_BYTES || id.contains(char::is_control) {
         return Err(format!(
-            "`{what}` is empty, longer than {MAX_ID_BYTES} bytes, or has controls"
+            "`{what}` is empty, longer than {MAX_ID_BYTES} bytes, or has control characters"
         ));
     }
     Ok(())
@@ -151,7 +152,7 @@ fn check_id(what: &str, id: &str) -> Result<(), String> {
 fn read_message(message: PersonMessage, now: Timestamp) -> Result<InboundMessage, String> {
     check_id("message_id", &message.message_id)?;
     let sent_at = match &message.sent_at {
-        Some(time) => time.parse().map_err(|_| "`sent_at` is not a time of RFC 3339".to_owned())?,
+        Some(time) => time.parse().map_err(|_| "`sent_at` is not an RFC 3339 time".to_owned())?,
         None => now,
     };
     let file = |file: File| InboundFile {

@@ -1,4 +1,4 @@
-//! Messages as a program gets them, and files as it gives them.
+//! Converts messages for a program, and reads files from it.
 
 use std::{io, path::Path};
 
@@ -46,7 +46,8 @@ pub(super) fn write_edit<'a>(
     Ok(Edit { place: place(chat), message_id, message: write_message(message) })
 }
 
-/// Reads a file that the program names, if it has at most `limit` bytes.
+/// Reads a file that the program names. Reads one byte beyond `limit`, so that the caller notices a
+/// file that is too large.
 pub(super) async fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let file = tokio::fs::File::open(path).await?;

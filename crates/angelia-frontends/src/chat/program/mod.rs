@@ -1,11 +1,11 @@
-//! A channel whose adapter is a program of the owner, in any language. It speaks the channel port as lines of
-//! JSON over its standard input and output ([0043](../../../../../docs/design/0043-program-adapters.md)).
+//! A channel whose adapter is the owner's own program, in any language. It speaks the channel port as lines
+//! of JSON over its standard input and output ([0043](../../../../../docs/design/0043-program-adapters.md)).
 //!
-//! - [`ProgramChannel`]: the adapter; it starts the program, and starts it again when it has ended.
-//! - `session`: one run of the program, its requests and their answers.
-//! - `protocol`: the lines; [`schema`]: their JSON schema; `decode`: events as ours. Pure.
-//! - `message`: messages as the program gets them.
-//! - `restarts`: when the program may be started again. Pure.
+//! - [`ProgramChannel`]: the adapter; it starts the program, and restarts it when it ends.
+//! - `session`: one run of the program, with requests and answers.
+//! - `protocol`: the lines; [`schema`]: their JSON schema; `decode`: decodes events into ours. Pure.
+//! - `message`: messages in the program's form.
+//! - `restarts`: when the program may be restarted. Pure.
 
 mod adapter;
 mod decode;

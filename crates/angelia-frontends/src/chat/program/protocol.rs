@@ -1,12 +1,12 @@
-//! The lines between us and a program. A request has an `id`, and its answer has the same one with a `result` or
-//! an `error`; a line without an `id` wants no answer.
+//! The lines between us and a program. A request has an `id`, and the answer has the same `id` and either a
+//! `result` or an `error`. A line without an `id` expects no answer.
 
 use std::{borrow::Cow, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The version of these lines.
+/// The version of this protocol.
 pub(super) const PROTOCOL: u32 = 1;
 
 /// A request to the program.

@@ -1,4 +1,4 @@
-//! When a program that has ended may be started again: at once, then after pauses that grow. Pure.
+//! Decides when an ended program may be restarted: immediately, then after growing pauses. Pure.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use tokio::time::Instant;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_mins(5);
 
-/// A program that ran for this long has recovered.
+/// A program that ran for this long counts as recovered.
 const STABLE_AFTER: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Restarts {
-    /// The ends in a row, each soon after its start.
+    /// How many times in a row the program ended soon after its start.
     failures: u32,
     not_before: Option<Instant>,
 }
 
 impl Restarts {
-    /// The program has ended by itself, or could not be started.
+    /// Records that the program ended on its own, or could not be started.
     pub(super) fn note_end(&mut self, started: Instant, now: Instant) {
         let was_stable = now.duration_since(started) > STABLE_AFTER;
         self.failures = if was_stable { 1 } else { self.failures + 1 };

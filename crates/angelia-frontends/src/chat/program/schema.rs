@@ -1,4 +1,4 @@
-//! The JSON schema of the lines, generated from the types that read and write them.
+//! The JSON schema of the lines, generated from the types that encode and decode them.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};

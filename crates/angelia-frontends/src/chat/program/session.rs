@@ -23,37 +23,37 @@ use super::{
 /// The longest line, in either direction.
 pub(super) const MAX_LINE_BYTES: usize = 8 << 20;
 
-/// The time that a program has to answer a request.
+/// The time limit for answering a request.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// The number of events that a program may send before it gets an answer.
+/// How many events a program may send before it gets an answer.
 const MAX_OPEN_EVENTS: usize = 64;
 
-/// The lines that nobody can read and that are reported; further ones are only counted.
+/// How many unreadable lines are logged as warnings. Further ones are only counted.
 const REPORTED_LINES: u32 = 20;
 
 /// A running program. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct ProgramSession {
     state: Arc<Mutex<SessionState>>,
-    /// Cancelled when the program and everything that it started are gone.
+    /// Cancelled when the program and all its child processes are gone.
     gone: CancellationToken,
     pub(super) started: Instant,
 }
 
 struct SessionState {
     name: Arc<str>,
-    /// `None`: the program is asked to end.
+    /// `None` once the program was asked to end.
     input: Option<mpsc::Sender<Vec<u8>>>,
     next_id: u64,
     waiting: HashMap<u64, oneshot::Sender<Result<Box<RawValue>, SendError>>>,
-    /// Where events go, while they are received.
+    /// The receiver of events, if there is one.
     signals: Option<mpsc::Sender<ProgramSignal>>,
-    /// How the program has ended by itself.
+    /// How the program ended, if it did so on its own.
     end: Option<String>,
 }
 
-/// Something that the program says by itself.
+/// A message from the program that answers no request.
 #[derive(Debug)]
 pub(super) enum ProgramSignal {
     Event { id: Value, event: Box<InboundEvent>, cursor: Option<Arc<str>> },
@@ -84,7 +84,7 @@ struct AnswerLine<'a> {
 }
 
 impl ProgramSession {
-    /// Reads the output of a program until its end.
+    /// Starts reading the program's output until its end.
     pub(super) fn begin(
         name: Arc<str>,
         program: RunningProgram,
@@ -110,7 +110,7 @@ impl ProgramSession {
             }
             let mut state = own.lock();
             state.input = None;
-            // Requests that wait for an answer fail: none will come.
+            // Fail the pending requests: no answer will come.
             state.waiting.clear();
             state.signals = None;
             drop(state);
@@ -119,27 +119,26 @@ impl ProgramSession {
         Self { state, gone, started: Instant::now() }
     }
 
-    /// Whether requests can be sent.
+    /// Returns whether requests can be sent.
     pub(super) fn is_open(&self) -> bool {
         self.state.lock().input.is_some()
     }
 
-    /// Asks the program to end; it is killed if it does not.
+    /// Asks the program to end. If it does not, it is killed.
     pub(super) fn close(&self) {
         self.state.lock().input = None;
     }
 
-    /// Waits until the program is gone.
     pub(super) async fn wait_gone(&self) {
         self.gone.cancelled().await;
     }
 
-    /// Returns how the program has ended by itself, if it has.
+    /// Returns how the program ended, if it did so on its own.
     pub(super) fn end(&self) -> Option<String> {
         self.state.lock().end.clone()
     }
 
-    /// Returns the events from now on. They end with the program.
+    /// Returns a receiver for events from now on. It closes when the program ends.
     pub(super) fn receive_signals(&self) -> mpsc::Receiver<ProgramSignal> {
         let (sender, signals) = mpsc::channel(MAX_OPEN_EVENTS);
         let mut state = self.state.lock();
@@ -149,7 +148,7 @@ impl ProgramSession {
         signals
     }
 
-    /// Sends a request, and returns the answer to it.
+    /// Sends a request and returns the answer.
     pub(super) async fn request<T: DeserializeOwned>(
         &self,
         request: &ProgramRequest<'_>,
@@ -178,10 +177,10 @@ impl ProgramSession {
                 return Err(SendError::new(SendErrorKind::Unknown, message));
             }
         };
-        // A result of null is as good as an empty one.
+        // A null result counts as an empty one.
         let text = if result.get() == "null" { "{}" } else { result.get() };
         serde_json::from_str(text).map_err(|error| {
-            let message = format!("the answer of the program cannot be read: {error}");
+            let message = format!("the program's answer cannot be read: {error}");
             SendError::new(SendErrorKind::Unknown, message)
         })
     }
@@ -199,7 +198,7 @@ impl ProgramSession {
         let line = encode_answer(id, outcome);
         let input = self.state.lock().input.clone();
         if let Some(input) = input {
-            // A program that has ended delivers the event again.
+            // An ended program sends the event again later.
             let _ended = input.send(line).await;
         }
     }
@@ -213,7 +212,7 @@ fn encode_answer(id: &Value, outcome: Result<(), Failure>) -> Vec<u8> {
     encode(&AnswerLine { id, answer })
 }
 
-/// Returns a line with its end.
+/// Encodes a line, including the line break.
 fn encode(line: &impl Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(line).unwrap_or_default();
     bytes.push(b'\n');
@@ -230,7 +229,7 @@ struct RegisteredRequest {
 type RequestAnswer = oneshot::Sender<Result<Box<RawValue>, SendError>>;
 
 impl SessionState {
-    /// Takes note of a request.
+    /// Assigns an id to a request and registers its answer channel.
     fn register(
         &mut self,
         request: &ProgramRequest<'_>,
@@ -270,7 +269,7 @@ impl SessionState {
         };
         match line {
             Ok(ProgramLine::Answer { id, result }) => {
-                // One that comes too late has nobody who waits for it.
+                // Nobody waits for a late answer any more.
                 if let Some(answer) = self.waiting.remove(&id) {
                     let _left = answer.send(result);
                 }
@@ -280,7 +279,7 @@ impl SessionState {
             Ok(ProgramLine::Lost(error)) => self.signal(ProgramSignal::Lost(error)),
             Err(error) => {
                 *unread_lines += 1;
-                // Its content may be private.
+                // Do not log the line: its content may be private.
                 match *unread_lines {
                     ..=REPORTED_LINES => {
                         tracing::warn!("{}: a line that cannot be read: {error}", self.name);
@@ -293,7 +292,7 @@ impl SessionState {
 
     fn signal(&self, signal: ProgramSignal) {
         if let Some(signals) = &self.signals {
-            // A sign of life is not needed among so many events.
+            // With so many events in the queue, a sign of life is not needed.
             let _full = signals.try_send(signal);
         }
     }
@@ -325,10 +324,10 @@ impl SessionState {
     }
 
     fn refuse_event(&self, id: &Value, kind: FailureWord, message: String) {
-        tracing::warn!("{}: an event was not taken: {message}", self.name);
+        tracing::warn!("{}: an event was not accepted: {message}", self.name);
         let Some(input) = &self.input else { return };
         let line = encode_answer(id, Err(Failure { kind, message, retry_after: None }));
-        // The program reads nothing at the moment; it will miss the answer, and send the event again.
+        // If the program is not reading, it misses the answer and sends the event again.
         let _full = input.try_send(line);
     }
 }

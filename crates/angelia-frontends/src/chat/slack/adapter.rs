@@ -1,4 +1,4 @@
-//! The adapter: states the capabilities of Slack, and checks the set-up of the app.
+//! The Slack adapter: states the platform's capabilities and checks the app's set-up.
 
 use std::{
     collections::HashMap,
@@ -26,7 +26,7 @@ use crate::chat::{platform_http::AddressProblem, send_budget::Pace};
 
 const PLATFORM: &str = "slack";
 
-/// The scopes that the bot uses, and for what.
+/// The scopes that the bot uses, and their purpose.
 const SCOPES: [(&str, &str); 7] = [
     ("chat:write", "write messages"),
     ("im:history", "read direct messages"),
@@ -37,13 +37,13 @@ const SCOPES: [(&str, &str); 7] = [
     ("files:write", "send files"),
 ];
 
-/// With this scope, people have names besides their ids.
+/// With this scope, we can look up people's names.
 const NAMES_SCOPE: &str = "users:read";
 
-/// A name is no reason to acknowledge an event late.
+/// The time limit for looking up a name: an event's acknowledgement must not be late because of it.
 const NAME_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The limit on chats and people that are remembered.
+/// The limit on cached chats and people.
 const MAX_KNOWN: usize = 10_000;
 
 #[derive(Debug, thiserror::Error)]
@@ -56,13 +56,13 @@ pub enum SlackError {
     AppToken,
 }
 
-/// An app of Slack.
+/// A Slack app.
 pub struct Slack {
     pub(super) api: WebApi,
-    /// The bot, and whether it may read the names of people.
+    /// The bot, and whether it may read people's names.
     bot: Mutex<Option<(SlackBot, bool)>>,
     pub(super) budgets: SlackBudgets,
-    /// The person whom the answer in a chat is for: streams name them.
+    /// The person who gets the answer in each chat, because a stream must name them.
     pub(super) recipients: Mutex<HashMap<Arc<str>, Arc<str>>>,
     pub(super) streams: Mutex<HashMap<String, OpenStream>>,
     pub(super) has_no_streams: AtomicBool,
@@ -70,7 +70,7 @@ pub struct Slack {
 }
 
 impl Slack {
-    /// `base_url`: another server of the same protocol.
+    /// Creates the adapter. `base_url` names another server with the same protocol.
     pub fn new(
         bot_token: &str,
         app_token: &str,
@@ -96,7 +96,7 @@ impl Slack {
         })
     }
 
-    /// Asks who the bot is.
+    /// Returns the bot's identity, requesting it if necessary.
     pub async fn identity(&self) -> Result<SlackBot, ConnectionError> {
         Ok(self.ask_identity().await?.0)
     }
@@ -113,19 +113,19 @@ impl Slack {
         Ok((bot, scopes))
     }
 
-    /// The bot, if it was asked for before.
+    /// Returns the bot's identity if it was already requested.
     pub(super) fn known_bot(&self) -> Option<SlackBot> {
         self.bot.lock().as_ref().map(|(bot, _)| bot.clone())
     }
 
-    /// Remembers whom the answer in a chat will be for.
+    /// Remembers who will get the answer in a chat.
     pub(super) fn remember_recipient(&self, event: &InboundEvent) {
         if matches!(event.kind, InboundKind::Message(_)) {
             remember(&self.recipients, &event.chat, &event.sender.id);
         }
     }
 
-    /// Adds the name of a person, if the bot may know it.
+    /// Adds a person's name, if the bot may read it.
     pub(super) async fn add_name(&self, sender: &mut Sender) {
         let Some((bot, true)) = self.bot.lock().clone() else { return };
         if !sender.name.is_empty() {
@@ -159,11 +159,11 @@ impl Slack {
                  install the app again"
             ),
         }));
-        // The address is not used: a second socket would take events from the first.
+        // Do not connect: a second socket would take events from the first.
         self.api.open_connection().await?;
         findings.push(ChannelFinding {
             is_problem: false,
-            text: "Socket Mode works; which events the app is subscribed to, Slack does not tell: \
+            text: "Socket Mode works; Slack does not tell which events the app is subscribed to: \
                    message.im, app_mention, message.channels and message.groups are needed"
                 .to_owned(),
         });
@@ -204,14 +204,14 @@ impl Channel for Slack {
             home: true,
             rich_text: true,
             idempotent: false,
-            // Slack takes more, but advises against it, and edits take no longer text.
+            // Slack accepts more but advises against it, and edits do not accept a longer text.
             max_length: Some(LengthLimit { max: 3900, unit: LengthUnit::CodePoints }),
         }
     }
 
     fn stream_means(&self, chat: &str) -> StreamMeans {
         if self.has_streams(chat) {
-            // When a stream has become old, its message goes on by edits.
+            // When a stream gets old, its message continues with edits.
             let lifetime = Duration::MAX;
             return StreamMeans::Stream { interval: Duration::from_secs(1), lifetime };
         }

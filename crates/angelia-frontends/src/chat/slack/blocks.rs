@@ -1,12 +1,12 @@
-//! Formatted text as blocks of Slack. Pure. A `rich_text` block says what is bold or code; nothing in it is
-//! parsed, so no text can break it or mention anybody.
+//! Writes formatted text as Slack blocks. Pure. A `rich_text` block states explicitly what is bold or code.
+//! Nothing in it is parsed, so no text can break it or mention anybody.
 
 use std::mem;
 
 use angelia_core::ports::{BlockKind, Button, RichBlock, RichText, Span};
 use serde_json::{Map, Value, json};
 
-/// All blocks of a message as JSON; Slack refuses a little more.
+/// The maximum length of a message's blocks as JSON. Slack's own limit is a little higher.
 const MAX_BLOCKS_LENGTH: usize = 13_000;
 
 const MAX_LABEL: usize = 75;
@@ -16,7 +16,7 @@ const BUTTONS_PER_BLOCK: usize = 25;
 /// The longest text of a section.
 const MAX_SECTION: usize = 3000;
 
-/// Returns the blocks of a message. A text with more formatting than fits has none.
+/// Returns the blocks of a message. Drops the formatting if it does not fit.
 pub fn to_blocks(text: &RichText, buttons: &[Button]) -> Vec<Value> {
     let mut blocks = vec![rich_block(text, true)];
     if blocks[0].to_string().chars().count() > MAX_BLOCKS_LENGTH {
@@ -26,8 +26,8 @@ pub fn to_blocks(text: &RichText, buttons: &[Button]) -> Vec<Value> {
     blocks
 }
 
-/// Returns the blocks of a message whose formatting was refused: its buttons, and the beginning of its
-/// text.
+/// Returns the blocks of a message whose formatting was refused: the beginning of its text, and its
+/// buttons.
 pub(super) fn plain_blocks(text: &str, buttons: &[Button]) -> Vec<Value> {
     let start: String = text.chars().take(MAX_SECTION).collect();
     let section = json!({"type": "section", "text": {"type": "plain_text", "text": start}});
@@ -53,7 +53,8 @@ fn button_blocks(buttons: &[Button]) -> impl Iterator<Item = Value> {
     })
 }
 
-/// Texts that follow each other are one section, quotes one quote.
+/// Returns a `rich_text` block. Consecutive texts share a section, and consecutive quotes share a
+/// quote.
 fn rich_block(text: &RichText, has_styles: bool) -> Value {
     let mut elements = Vec::new();
     let mut open: Vec<Value> = Vec::new();
@@ -92,7 +93,8 @@ fn push_element(elements: &mut Vec<Value>, kind: &str, open: &mut Vec<Value>) {
     }
 }
 
-/// Adds text to the text before it: each element costs room, and Slack refuses empty ones.
+/// Appends text to the preceding plain text: each element takes space, and Slack refuses empty
+/// ones.
 fn push_plain(open: &mut Vec<Value>, text: &str) {
     if text.is_empty() {
         return;
@@ -107,7 +109,7 @@ fn push_plain(open: &mut Vec<Value>, text: &str) {
     open.push(json!({"type": "text", "text": text}));
 }
 
-/// Returns a text with a style or a link; `None` for plain text.
+/// Returns an element with a style or link, or `None` for plain text.
 fn styled(span: &Span) -> Option<Value> {
     let link = span.style.link.as_deref().filter(|link| is_web_address(link));
     let style = &span.style;
@@ -136,7 +138,7 @@ fn styled(span: &Span) -> Option<Value> {
     Some(element)
 }
 
-/// Links to files of this machine mean nothing in a chat.
+/// Returns whether a link makes sense in a chat. Links to local files do not.
 pub(super) fn is_web_address(link: &str) -> bool {
     link.len() <= MAX_LINK
         && ["http://", "https://", "mailto:"].iter().any(|scheme| link.starts_with(scheme))

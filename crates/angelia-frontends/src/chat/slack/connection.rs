@@ -1,6 +1,6 @@
-//! The sockets of Socket Mode. Slack closes each after some hours and says so before: the next one is open
-//! before the old one is left, because events go to any open socket of the app, and a press is delivered
-//! once.
+//! The sockets of Socket Mode. Slack closes each one after some hours, with a warning. We open the next
+//! socket before leaving the old one, because events go to any open socket of the app, and a press is
+//! delivered only once.
 
 use std::{convert::Infallible, future::pending, time::Duration};
 
@@ -17,13 +17,13 @@ use super::{
 };
 use crate::chat::web_socket::{SocketError, SocketMessage, WebSocket};
 
-/// The pause between two questions for a sign of life.
+/// The interval between our pings.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The longest time without anything from the server, be it a pong.
+/// The longest time without anything from the server, including pongs.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
 
-/// The time that the server has for its first frame.
+/// The time limit for the server's first frame.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the old socket is read after the new one is open.
@@ -42,11 +42,11 @@ enum SocketStep {
     Tick,
 }
 
-/// The consequence of a frame for its socket.
+/// What a frame means for its socket.
 #[derive(PartialEq, Eq)]
 enum FrameEffect {
     Stay,
-    /// The server closes it soon.
+    /// The server will close the socket soon.
     Leave,
 }
 
@@ -55,7 +55,7 @@ struct Sockets<'a> {
     slack: &'a Slack,
     current: Option<WebSocket>,
     opened_at: Instant,
-    /// The socket that the current one has replaced, and when it is closed.
+    /// The replaced socket, and when to close it.
     old: Option<(WebSocket, Instant)>,
     /// The socket that will replace the current one.
     opening: Option<Opening<'a>>,
@@ -116,7 +116,7 @@ impl Slack {
         }
     }
 
-    /// Opens a socket, and waits until it is ready.
+    /// Opens a socket and waits until it is ready.
     async fn open_socket(&self) -> Result<WebSocket, ConnectionError> {
         let address = self.api.open_connection().await?;
         let mut socket = WebSocket::connect(SERVER, &address).await?;
@@ -131,8 +131,8 @@ impl Slack {
         }
     }
 
-    /// Stores the event of a frame, then acknowledges it. What cannot be read is acknowledged too: it
-    /// would come again.
+    /// Stores the event of a frame, then acknowledges it. Acknowledges unreadable frames too, or Slack
+    /// would send them again.
     async fn take_frame(
         &self,
         socket: &mut WebSocket,
@@ -158,7 +158,7 @@ impl Slack {
         if let Some(id) = frame.envelope_id {
             let acknowledged = socket.send_text(json!({"envelope_id": id}).to_string()).await;
             if let Err(error) = acknowledged {
-                // Slack delivers the event again, and its key is known.
+                // Slack will deliver the event again, and we will recognise its key.
                 tracing::info!("an event of Slack was stored but not acknowledged: {error}");
             }
         }
@@ -167,7 +167,7 @@ impl Slack {
 }
 
 impl Sockets<'_> {
-    /// Begins to open the next socket.
+    /// Starts opening the next socket.
     fn replace(&mut self) {
         if self.opening.is_none() {
             let (slack, at) = (self.slack, self.opened_at + MIN_SOCKET_TIME);
@@ -186,7 +186,7 @@ impl Sockets<'_> {
             Ok(new) => new,
             Err(error) if self.current.is_none() => return Err(error),
             Err(error) => {
-                // The old one works until the server closes it.
+                // The old socket works until the server closes it.
                 tracing::info!("the next socket of Slack could not be opened: {error}");
                 return Ok(());
             }

@@ -1,8 +1,8 @@
-//! Envelopes of Socket Mode as events. Pure. An envelope that cannot be read is left out and never stops
-//! those after it.
+//! Decodes Socket Mode envelopes into events. Pure. An unreadable envelope is skipped and never stops later
+//! ones.
 //!
-//! A mention in a channel arrives twice, as `app_mention` and as `message`: channel and time of a message are
-//! its key. A message at the top of a channel is the beginning of its thread.
+//! A mention in a channel arrives twice, as `app_mention` and as `message`, so the key of a message is its
+//! channel and time. A top-level message in a channel begins a thread.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ use super::{
     mrkdwn::read_text,
 };
 
-/// The bot itself, as `auth.test` describes it.
+/// The bot's identity, from `auth.test`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct SlackBot {
     pub user_id: String,
     pub team_id: String,
-    /// The name of the bot.
+    /// The bot's name.
     #[serde(default)]
     pub user: String,
     /// The name of the workspace.
@@ -34,7 +34,7 @@ pub struct SlackBot {
     pub team: String,
 }
 
-/// Reads an envelope; `None` if it is not for us.
+/// Decodes an envelope. Returns `None` if it is not for us.
 pub fn decode_envelope(envelope: &Value, bot: &SlackBot) -> Option<InboundEvent> {
     decode_frame(&SocketModeFrame::deserialize(envelope).ok()?, bot)
 }
@@ -74,7 +74,7 @@ fn decode_event(event: SlackEvent, bot: &SlackBot) -> Option<InboundEvent> {
     }
 }
 
-/// Where a message is.
+/// The channel of a message.
 struct ChannelPlace<'a> {
     channel: &'a str,
     is_direct: bool,
@@ -84,7 +84,7 @@ fn is_direct(event: &SlackEvent) -> bool {
     event.channel_type == "im" || is_direct_channel(&event.channel)
 }
 
-/// The ids of direct messages begin so.
+/// Returns whether the id of a channel is one of direct messages.
 pub(super) fn is_direct_channel(channel: &str) -> bool {
     channel.starts_with('D')
 }
@@ -92,7 +92,7 @@ pub(super) fn is_direct_channel(channel: &str) -> bool {
 impl ChannelPlace<'_> {
     fn chat(&self, ts: &str, thread: Option<&str>) -> Arc<str> {
         match thread.filter(|thread| !thread.is_empty()) {
-            // The first message of a thread names the thread too, once there are answers.
+            // Once a thread has answers, its first message names the thread too.
             Some(thread) if !self.is_direct || thread != ts => {
                 format!("{}#{thread}", self.channel).into()
             }
@@ -128,7 +128,7 @@ fn decode_edit(
     bot: &SlackBot,
 ) -> Option<InboundEvent> {
     let sender = author_of(fields, bot)?;
-    // Slack changes messages by itself too, such as for the preview of a link.
+    // Slack also changes messages on its own, for example to add a link preview.
     if previous.is_some_and(|previous| previous.text == fields.text) {
         return None;
     }
@@ -181,7 +181,7 @@ fn read_message(
 
 fn read_file(file: &SlackFileFields) -> InboundFile {
     InboundFile {
-        // Files of other workspaces come without an address; it is asked for by the id.
+        // Files from other workspaces have no address, so it is looked up by the id.
         id: file.url_private_download.as_deref().unwrap_or(&file.id).into(),
         name: file.name.as_deref().unwrap_or("file").into(),
         media_type: file.mimetype.as_deref().map(Into::into),
@@ -189,7 +189,7 @@ fn read_file(file: &SlackFileFields) -> InboundFile {
     }
 }
 
-/// Returns the person who wrote a message; `None` if it was a program.
+/// Returns the author of a message, or `None` if it was a program.
 fn author_of(fields: &MessageFields, bot: &SlackBot) -> Option<Sender> {
     let user = fields.user.as_deref()?;
     if fields.bot_id.is_some() || user == bot.user_id {
@@ -199,8 +199,8 @@ fn author_of(fields: &MessageFields, bot: &SlackBot) -> Option<Sender> {
     Some(Sender::new(sender_id(user, team, bot), ""))
 }
 
-/// People of other workspaces, who write in shared channels, have their workspace in their id: the id of a
-/// person counts within a workspace.
+/// Returns the id of a sender. Ids are unique only within a workspace, so people from other workspaces, who
+/// write in shared channels, get theirs as a prefix.
 fn sender_id(user: &str, team: Option<&str>, bot: &SlackBot) -> String {
     match team {
         Some(team) if team != bot.team_id && !team.is_empty() => format!("{team}:{user}"),
@@ -208,7 +208,7 @@ fn sender_id(user: &str, team: Option<&str>, bot: &SlackBot) -> String {
     }
 }
 
-/// Splits the id of a sender into the workspace and the person in it.
+/// Splits a sender's id into the workspace and the person in it.
 pub(super) fn split_sender<'a>(sender: &'a str, bot: &'a SlackBot) -> (&'a str, &'a str) {
     sender.split_once(':').unwrap_or((&bot.team_id, sender))
 }
@@ -241,17 +241,18 @@ fn decode_press(press: PressPayload, bot: &SlackBot) -> Option<InboundEvent> {
     })
 }
 
-/// Names where and to whom a press is answered.
+/// Returns an id that tells where and to whom a press is answered.
 fn press_id(chat: &str, user: &str) -> String {
     format!("{chat} {user}")
 }
 
-/// Returns the chat and the person of a press.
+/// Splits the id of a press into the chat and the person.
 pub(super) fn split_press(id: &str) -> Option<(&str, &str)> {
     id.split_once(' ')
 }
 
-/// Slash commands exist only if the owner has made some; they are words like any others.
+/// Decodes a slash command. These exist only if the owner created some, and count as ordinary
+/// messages.
 fn decode_command(command: &CommandPayload, bot: &SlackBot) -> InboundEvent {
     let place = ChannelPlace {
         channel: &command.channel_id,
@@ -274,7 +275,7 @@ fn decode_command(command: &CommandPayload, bot: &SlackBot) -> InboundEvent {
     }
 }
 
-/// Reads the time of a message, which is its id: `1700000000.123456`.
+/// Reads the time of a message from its id, such as `1700000000.123456`.
 fn read_time(ts: &str) -> Timestamp {
     let seconds = ts.split('.').next().and_then(|seconds| seconds.parse().ok());
     seconds

@@ -1,4 +1,4 @@
-//! The parts of an envelope that we read. Everything else in it is left alone.
+//! The fields of an envelope that we read. All others are ignored.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,9 +8,9 @@ use serde_json::Value;
 pub(super) struct SocketModeFrame {
     #[serde(rename = "type", default)]
     pub(super) kind: String,
-    /// Only frames that are acknowledged have one.
+    /// Present only in frames that must be acknowledged.
     pub(super) envelope_id: Option<String>,
-    /// Why the server wants to close the connection.
+    /// Why the server is about to close the connection.
     #[serde(default)]
     pub(super) reason: String,
     #[serde(default)]
@@ -33,7 +33,7 @@ pub(super) struct SlackEvent {
     pub(super) channel_type: String,
     #[serde(flatten)]
     pub(super) message: MessageFields,
-    /// Of `message_changed`: the message as it reads now.
+    /// The new content in a `message_changed` event.
     #[serde(rename = "message")]
     pub(super) changed: Option<MessageFields>,
     #[serde(rename = "previous_message")]
@@ -48,13 +48,13 @@ pub(super) struct MessageFields {
     pub(super) subtype: Option<String>,
     pub(super) user: Option<String>,
     pub(super) bot_id: Option<String>,
-    /// The workspace of the author, where it is not that of the app.
+    /// The author's workspace, if it is not that of the app.
     pub(super) user_team: Option<String>,
     pub(super) team: Option<String>,
     #[serde(default)]
     pub(super) text: String,
     pub(super) thread_ts: Option<String>,
-    /// The author of the message that the thread belongs to.
+    /// The author of the first message of the thread.
     pub(super) parent_user_id: Option<String>,
     #[serde(default)]
     pub(super) files: Vec<SlackFileFields>,

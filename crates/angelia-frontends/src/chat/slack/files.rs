@@ -1,4 +1,4 @@
-//! Files: fetched with the token from hosts of Slack, and sent in three steps.
+//! Files: downloaded with the token, from Slack's hosts only, and sent in three steps.
 
 use angelia_core::ports::{InboundFile, OutgoingFile, SendError, SendErrorKind, SentMessage};
 use reqwest::header;
@@ -19,7 +19,7 @@ impl Slack {
         let bytes = read_outgoing_file(file, SERVER, MAX_FILE_BYTES).await?;
         let length = bytes.len().to_string();
         let fields = [("filename", &*file.name), ("length", &*length)];
-        // Nobody sees anything before the last step.
+        // Nobody sees anything before the last step, so the first two may be repeated.
         let begun = self.api.call_with_form("files.getUploadURLExternal", &fields).await;
         let begun = begun.map_err(|error| not_sent(error.into()))?;
         let (Some(address), Some(id)) = (begun["upload_url"].as_str(), begun["file_id"].as_str())
@@ -36,7 +36,7 @@ impl Slack {
             fields["thread_ts"] = thread.into();
         }
         self.api.call("files.completeUploadExternal", &fields).await?;
-        // The message with the file comes later, by an event.
+        // The message with the file appears later, as an event.
         Ok(SentMessage { message_id: None })
     }
 
@@ -51,11 +51,11 @@ impl Slack {
             self.find_address(&file.id).await?
         };
         let response = self.api.download(&address, limit).await?;
-        // Without the scope, Slack answers with the page for a login.
+        // Without the scope, Slack returns the login page.
         let kind = response.headers().get(header::CONTENT_TYPE);
         let is_page = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
         if is_page && file.media_type.as_deref() != Some("text/html") {
-            let message = "Slack does not give the file; the bot needs the scope files:read";
+            let message = "Slack does not release the file; the bot needs the scope files:read";
             return Err(SendError::new(SendErrorKind::Refused, message));
         }
         read_body(SERVER, response, limit).await

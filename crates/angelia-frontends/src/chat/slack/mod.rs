@@ -1,11 +1,11 @@
-//! The channel `slack:CHANNEL[#THREAD]`: events over Socket Mode, everything else over the Web API. An
+//! The channel `slack:CHANNEL[#THREAD]`: events over Socket Mode, everything else over the Web API. Every
 //! event is stored before its envelope is acknowledged.
 //!
-//! - [`Slack`]: the adapter; `connection`: its sockets, one of which is replaced before Slack closes it.
-//! - `web_api`: one request of the Web API, and what its error means.
-//! - `decode`: envelopes as events, read by `envelope` and `mrkdwn`. Pure.
+//! - [`Slack`]: the adapter; `connection`: its sockets, each replaced before Slack closes it.
+//! - `web_api`: one request to the Web API, and the meaning of its errors.
+//! - `decode`: decodes envelopes into events; `envelope` and `mrkdwn`: their JSON and text. Pure.
 //! - [`to_blocks`]: formatted text as blocks; [`StreamText`]: as the Markdown of a stream. Pure.
-//! - `writing`: messages, edits, answers to presses; `streaming`: answers while they are written; `files`.
+//! - `writing`: messages, edits, answers to presses; `streaming`: answers in progress; `files`.
 
 mod adapter;
 mod blocks;

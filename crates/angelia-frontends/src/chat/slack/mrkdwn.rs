@@ -1,7 +1,7 @@
-//! The text format of Slack, mrkdwn: read in messages of people, written only where nothing is formatted.
+//! Slack's text format, mrkdwn: read in people's messages, written only for text without formatting.
 //! Pure.
 
-/// Escapes the three characters that Slack reads itself, so that nobody is mentioned by accident.
+/// Escapes the three characters that Slack interprets, so that nobody is mentioned by accident.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -10,7 +10,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Like [`escape`], with at most `max` bytes.
+/// Like [`escape`], but returns at most `max` bytes.
 pub(super) fn escape_start(text: &str, max: usize) -> String {
     const MORE: char = '…';
     let escaped = escape(text);
@@ -39,7 +39,7 @@ fn push_escaped(text: &mut String, c: char) {
     }
 }
 
-/// A message of a person as plain text.
+/// A person's message as plain text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PlainText {
     /// Without the mentions of the bot.
@@ -47,7 +47,7 @@ pub(super) struct PlainText {
     pub(super) mentions_bot: bool,
 }
 
-/// Reads a text: mentions, links and escapes.
+/// Converts mentions, links and escapes to plain text.
 pub(super) fn read_text(source: &str, bot: &str) -> PlainText {
     let mut plain = PlainText { text: String::with_capacity(source.len()), mentions_bot: false };
     let mut rest = source;
@@ -90,7 +90,7 @@ fn push_token(text: &mut String, token: &str) {
         text.push('@');
         push_unescaped(text, word.trim_start_matches('@'));
     } else {
-        // Slack makes links of words such as example.org, and of addresses of mail.
+        // Slack turns words such as example.org and e-mail addresses into links.
         let bare = id.trim_start_matches("mailto:");
         let is_same = |label: &str| {
             label == bare

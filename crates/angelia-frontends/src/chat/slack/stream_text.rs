@@ -1,5 +1,5 @@
-//! Formatted text in the Markdown that streams take. Pure. A stream only grows, so of a text that is still
-//! being written only the part is taken that further words do not change.
+//! Writes formatted text as the Markdown of streams. Pure. A stream can only grow, so while the text is
+//! still being written, only the part that further words cannot change is used.
 
 use angelia_core::ports::{BlockKind, RichBlock, RichText, Span, SpanStyle};
 
@@ -9,21 +9,21 @@ use super::blocks::is_web_address;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamText {
     pub markdown: String,
-    /// It has neither styles nor escapes, so it looks like the text itself whatever reads it.
+    /// Whether the text has neither styles nor escapes, so that it looks the same to every reader.
     pub is_exact: bool,
 }
 
-/// Characters that may begin something which is not complete yet.
+/// Characters that may begin something incomplete.
 const OPENERS: [char; 7] = ['*', '_', '`', '~', '[', '<', '|'];
 
-/// Characters that mean something anywhere in Markdown.
+/// Characters with a meaning anywhere in Markdown.
 const SPECIAL: [char; 11] = ['\\', '`', '*', '_', '~', '[', ']', '<', '>', '&', '|'];
 
-/// Characters that mean something at the beginning of a line.
+/// Characters with a meaning at the beginning of a line.
 const LINE_MARKS: [char; 5] = ['#', '+', '-', '=', ':'];
 
 impl StreamText {
-    /// Writes a text that is complete.
+    /// Writes a complete text.
     pub fn whole(text: &RichText) -> Self {
         let mut writer = Writer::new();
         for block in &text.blocks {
@@ -33,10 +33,10 @@ impl StreamText {
         writer.finish()
     }
 
-    /// Writes the part of a growing text that stays as it is.
+    /// Writes the part of a growing text that will not change.
     pub fn settled(text: &RichText) -> Self {
         let mut writer = Writer::new();
-        // A block is complete when something of the next one is certain: a table may get another row.
+        // A block is complete once part of the next one is settled: a table may still get another row.
         let mut growing = text.blocks.iter().enumerate().rev();
         let growing = growing.find_map(|(index, block)| Some((index, settled_part(block)?)));
         let Some((index, last)) = growing else { return writer.finish() };
@@ -50,8 +50,9 @@ impl StreamText {
     }
 }
 
-/// Returns the beginning of a block that further words do not change: whole lines of code, or whole words
-/// before anything that may become formatting. A table changes with every row; it has no language.
+/// Returns the beginning of a block that further words cannot change: whole lines of code, or whole words
+/// before anything that may become formatting. Returns `None` for a table (code without a language),
+/// because every row changes it.
 fn settled_part(block: &RichBlock) -> Option<RichBlock> {
     let mut spans: Vec<Span> = Vec::new();
     if let BlockKind::Code { language } = &block.kind {
@@ -61,7 +62,7 @@ fn settled_part(block: &RichBlock) -> Option<RichBlock> {
         spans.push(Span { text: lines.to_owned(), style: SpanStyle::default() });
         return Some(RichBlock { spans, ..block.clone() });
     }
-    // The last white space in plain text: the span, and where in it.
+    // The last white space in plain text: the index of the span and the position in it.
     let mut end = None;
     for (index, span) in block.spans.iter().enumerate() {
         if !is_plain(&span.style) {
@@ -91,7 +92,7 @@ struct Writer {
     markdown: String,
     is_exact: bool,
     is_line_start: bool,
-    /// The kind of the block before.
+    /// The kind of the preceding block.
     before: Option<BlockKind>,
     is_quote: bool,
 }
@@ -111,7 +112,7 @@ impl Writer {
         StreamText { markdown: self.markdown, is_exact: self.is_exact }
     }
 
-    /// Writes what stands between two blocks.
+    /// Writes the separator between two blocks.
     fn begin_block(&mut self, block: &RichBlock) {
         self.is_quote = block.kind == BlockKind::Quote;
         if let Some(before) = self.before.replace(block.kind.clone()) {
@@ -153,8 +154,8 @@ impl Writer {
         }
     }
 
-    /// Writes a span; `next` is the character after it. A style needs white space around it, because the
-    /// rules of Markdown about other neighbours differ between readers.
+    /// Writes a span; `next` is the character after it. A style needs white space around it, because
+    /// Markdown parsers disagree about other neighbours.
     fn write_span(&mut self, span: &Span, next: Option<char>) {
         let style = &span.style;
         if is_plain(style) {
@@ -205,7 +206,7 @@ impl Writer {
                 continue;
             }
             if self.is_line_start && (c == ' ' || c == '\t') {
-                // Spaces at the beginning of a line could make it code.
+                // Leading spaces could turn the line into code.
                 self.markdown.push('\u{a0}');
                 continue;
             }
@@ -219,7 +220,7 @@ impl Writer {
         }
     }
 
-    /// Whether this character makes an item of a list of the number before it.
+    /// Returns whether this character would turn the number before it into a list item.
     fn ends_number(&self, c: char) -> bool {
         if c != '.' && c != ')' {
             return false;
@@ -230,7 +231,7 @@ impl Writer {
     }
 }
 
-/// Whether Slack would show a part of the text as an emoji.
+/// Returns whether Slack would show part of the text as an emoji.
 fn has_emoji_code(text: &str) -> bool {
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "_+-'".contains(c);
     let mut parts = text.split(':');

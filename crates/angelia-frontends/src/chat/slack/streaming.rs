@@ -1,6 +1,6 @@
-//! Shows an answer while it is written: as a stream of Slack in threads, else as a message that is edited. A
-//! stream only grows, and Slack seals it after some minutes; the message then goes on by edits. The
-//! stream is the answer in the end: it is completed, and edited if its text differs from the answer.
+//! Shows an answer while the agent writes it: in threads as a Slack stream, elsewhere as a message that is
+//! edited. A stream can only grow, and Slack seals it after some minutes; from then on its message is
+//! edited. In the end the stream becomes the answer: it is completed, and edited if its text differs.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::chat::send_budget::{Pace, SendRate, too_early};
 
-/// Slack seals a stream about five minutes after its beginning.
+/// Slack seals a stream about five minutes after it begins.
 const STREAM_LIFETIME: Duration = Duration::from_mins(4);
 
 /// The longest text of a stream, in characters.
@@ -25,26 +25,26 @@ const MAX_STREAM: usize = 11_500;
 
 const CHANNEL_RATES: [SendRate; 1] = [SendRate { count: 1, period: Duration::from_millis(900) }];
 
-/// Streams of turns that never ended are forgotten after this.
+/// How long streams of turns that never ended are remembered.
 const MEMORY: Duration = Duration::from_hours(2);
 
-/// The only task of a stream: the tool that runs.
+/// The only task of a stream: the running tool.
 const TASK: &str = "tool";
 
-/// A message that shows an answer.
+/// A message that shows an answer in progress.
 #[derive(Clone, Debug)]
 pub(super) struct OpenStream {
     begun: Instant,
-    /// The text so far; `None`: the message is edited.
+    /// The text so far, or `None` if the message is edited instead.
     written: Option<String>,
     task: Option<String>,
 }
 
-/// How a text relates to what a stream shows.
+/// How a new text relates to what a stream shows.
 enum Growth {
-    /// This is added.
+    /// The stream lacks only this text.
     By(String),
-    /// Something in it has changed.
+    /// The text that the stream shows has changed.
     Differs,
 }
 
@@ -62,7 +62,7 @@ impl OpenStream {
         }
     }
 
-    /// Returns the chunk about the tool that runs, if it is news.
+    /// Returns the chunk about the running tool, if it changed.
     fn task_chunk(&self, task: Option<&str>) -> Option<Value> {
         if self.task.as_deref() == task {
             return None;
@@ -77,7 +77,8 @@ impl OpenStream {
 }
 
 impl Slack {
-    /// Whether an answer in this chat can be a stream: it is in a thread, and for a person who is known.
+    /// Returns whether an answer in this chat can be a stream: it must be in a thread and for a known
+    /// person.
     pub(super) fn has_streams(&self, chat: &str) -> bool {
         split_thread(chat).1.is_some()
             && !self.has_no_streams.load(Ordering::Relaxed)
@@ -124,7 +125,7 @@ impl Slack {
         let text = StreamText::settled(&text).markdown;
         let nothing = OpenStream::new(Some(String::new()), None);
         let mut chunks: Vec<Value> = nothing.task_chunk(task.as_deref()).into_iter().collect();
-        // A text that is too long already goes on by edits.
+        // A text that is already too long continues with edits.
         let text = Some(text).filter(|text| text.chars().count() <= MAX_STREAM).unwrap_or_default();
         chunks.extend(text_chunk(&text));
         let starts = &self.budgets.stream_starts;
@@ -188,7 +189,7 @@ impl Slack {
         }
     }
 
-    /// Ends a stream whose text must change, and goes on with edits.
+    /// Ends a stream whose text must change, and continues with edits.
     async fn turn_into_edits(
         &self,
         chat: &str,
@@ -235,7 +236,7 @@ impl Slack {
         let edited = self.update(chat, begun, last, Pace::Wait).await;
         match edited {
             Ok(()) => {}
-            // The words are there; only their formatting is not.
+            // The words are shown; only their formatting is missing.
             Err(error) if is_shown => tracing::info!("a stream was not edited: {error}"),
             Err(error) => return Err(error),
         }
@@ -243,7 +244,7 @@ impl Slack {
         Ok(())
     }
 
-    /// Ends a stream. Returns `false` if it was none any more.
+    /// Ends a stream. Returns `false` if the message was no longer one.
     pub(super) async fn stop_stream(
         &self,
         target: &MessagePlace<'_>,
@@ -273,7 +274,7 @@ impl Slack {
     }
 }
 
-/// Splits a message into its text and the line about the tool that runs.
+/// Splits a message into its text and the line about the running tool.
 fn split_message(message: &OutgoingMessage) -> (RichText, Option<String>) {
     let mut text = message.rich.clone().unwrap_or_else(|| RichText::plain(&message.text));
     let kept = text.blocks.len().saturating_sub(message.passing_blocks);

@@ -1,4 +1,4 @@
-//! One request of the Web API, and what its error means.
+//! One request to the Web API, and the meaning of its errors.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -23,11 +23,11 @@ const FILE_TIMEOUT: Duration = Duration::from_secs(200);
 /// The header that lists the scopes of a token.
 const SCOPES_HEADER: &str = "x-oauth-scopes";
 
-/// Requests with the tokens of one app.
+/// Sends requests with the tokens of one app.
 pub(super) struct WebApi {
     client: Client,
     base: Url,
-    /// Files come from other hosts of Slack; of another server, only from itself.
+    /// Slack serves files from other hosts too; any other server must serve them itself.
     is_slack_itself: bool,
     bot_token: Arc<str>,
     app_token: Arc<str>,
@@ -39,12 +39,12 @@ pub(super) enum WebApiError {
     Refused(SlackRefusal),
 }
 
-/// An answer with `"ok": false`.
+/// A response with `"ok": false`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct SlackRefusal {
     #[serde(default, rename = "error")]
     pub(super) code: String,
-    /// The scope that the token lacks.
+    /// The missing scope.
     needed: Option<String>,
     #[serde(skip)]
     retry_after: Option<Duration>,
@@ -90,24 +90,24 @@ impl WebApi {
         Ok(send(self.request(method, &self.bot_token, FORM).body(body)).await?.0)
     }
 
-    /// Asks who the bot is, and which scopes its token has.
+    /// Returns the bot's identity and the scopes of its token.
     pub(super) async fn test_token(&self) -> Result<(Value, Option<String>), WebApiError> {
         let request = self.request("auth.test", &self.bot_token, JSON).body("{}");
         send(request).await
     }
 
-    /// Returns the address of a new socket. It can be used once.
+    /// Returns the address of a new socket. It works only once.
     pub(super) async fn open_connection(&self) -> Result<String, ConnectionError> {
         let request = self.request("apps.connections.open", &self.app_token, FORM);
         let (opened, _) = send(request).await.map_err(|error| error.of_token("app_token"))?;
         let url = opened["url"].as_str().map(str::to_owned);
         url.ok_or_else(|| {
-            ConnectionError::new(ConnectionErrorKind::Lost, "Slack gave no address of a socket")
+            ConnectionError::new(ConnectionErrorKind::Lost, "Slack gave no address for a socket")
         })
     }
 
-    /// Uploads the content of a file to an address that Slack has just given. The address itself is the
-    /// permission, so it gets no token.
+    /// Uploads a file's content to an address from Slack. The address itself grants the permission, so
+    /// the request carries no token.
     pub(super) async fn upload(&self, address: &str, content: Vec<u8>) -> Result<(), SendError> {
         let url = parse_address(address)
             .map_err(|error| SendError::new(SendErrorKind::Refused, error.to_string()))?;
@@ -116,13 +116,13 @@ impl WebApi {
         let response = request.send().await;
         let response = response.map_err(|error| classify_transport_error(SERVER, &error))?;
         if !response.status().is_success() {
-            let message = format!("{SERVER} answered {} to the file", response.status());
+            let message = format!("{SERVER} answered {} for the file", response.status());
             return Err(SendError::new(SendErrorKind::NotSent, message));
         }
         Ok(())
     }
 
-    /// Fetches a file with the token, which goes to hosts of Slack only.
+    /// Downloads a file with the token, which goes only to Slack's hosts.
     pub(super) async fn download(&self, address: &str, limit: u64) -> Result<Response, SendError> {
         let refused = |message: &str| SendError::new(SendErrorKind::Refused, message);
         let url = parse_address(address).ok().filter(|url| self.is_trusted(url));
@@ -131,7 +131,7 @@ impl WebApi {
         let response = request.send().await;
         let response = response.map_err(|error| classify_transport_error(SERVER, &error))?;
         if response.status() != StatusCode::OK {
-            let message = format!("{SERVER} answered {} to the file", response.status());
+            let message = format!("{SERVER} answered {} for the file", response.status());
             return Err(SendError::new(SendErrorKind::NotSent, message));
         }
         if response.content_length().is_some_and(|length| length > limit) {
@@ -156,7 +156,7 @@ impl WebApi {
     }
 }
 
-/// Sends a request, and returns the answer with the scopes of the token.
+/// Sends a request, and returns the response and the scopes of the token.
 async fn send(request: RequestBuilder) -> Result<(Value, Option<String>), WebApiError> {
     const MAX_ANSWER: u64 = 8 << 20;
     let response = request.send().await;
@@ -185,7 +185,7 @@ async fn send(request: RequestBuilder) -> Result<(Value, Option<String>), WebApi
 }
 
 impl SlackRefusal {
-    /// Whether the blocks of a message are not accepted.
+    /// Returns whether Slack rejected the blocks of a message.
     pub(super) fn is_about_blocks(&self) -> bool {
         matches!(
             self.code.as_str(),
@@ -193,12 +193,12 @@ impl SlackRefusal {
         )
     }
 
-    /// Whether the message is no stream any more.
+    /// Returns whether the message is no longer a stream.
     pub(super) fn is_ended_stream(&self) -> bool {
         matches!(self.code.as_str(), "message_not_in_streaming_state" | "stopped_by_user")
     }
 
-    /// Whether there are no streams at all for this app.
+    /// Returns whether streams are unavailable to this app.
     pub(super) fn is_unknown_method(&self) -> bool {
         matches!(
             self.code.as_str(),
@@ -215,7 +215,7 @@ impl SlackRefusal {
             "ratelimited" | "rate_limited" | "service_unavailable" | "request_timeout" => {
                 SendErrorKind::NotSent
             }
-            // Slack says that a part may have been done.
+            // Slack says that part of the request may have been carried out.
             "internal_error" | "fatal_error" | "" => SendErrorKind::Unknown,
             _ => SendErrorKind::Refused,
         }
@@ -223,7 +223,7 @@ impl SlackRefusal {
 }
 
 impl WebApiError {
-    /// Returns the error of a connection that was made with this token.
+    /// Converts the error for a connection made with this token.
     pub(super) fn of_token(self, token: &str) -> ConnectionError {
         let refusal = match self {
             Self::Transport(error) => {
@@ -241,7 +241,7 @@ impl WebApiError {
             | "not_allowed_token_type" => (
                 ConnectionErrorKind::Refused,
                 format!(
-                    "{SERVER} does not accept `{token}` ({code}); copy it anew from the page of the app"
+                    "{SERVER} does not accept `{token}` ({code}); copy it again from the page of the app"
                 ),
             ),
             "missing_scope" => {

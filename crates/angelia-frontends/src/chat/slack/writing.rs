@@ -1,5 +1,5 @@
-//! Sends and edits messages, and answers presses, within Slack's rates. A text whose blocks are refused goes
-//! as plain text.
+//! Sends and edits messages, and answers presses, within Slack's rates. If Slack refuses the blocks of a
+//! message, it is sent as plain text.
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ use crate::chat::send_budget::{Pace, SendBudget, SendRate, too_early};
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A little more than a second: messages may arrive closer together than they were sent.
+/// A little over a second, because messages may arrive closer together than they were sent.
 const CHANNEL_RATES: [SendRate; 1] = [SendRate { count: 1, period: Duration::from_millis(1100) }];
 
-/// The longest text of a new message, and of one that is edited, in bytes after the escapes. The blocks
-/// have the whole text; this one is for notifications, and for clients without blocks.
+/// The longest text of a new message and of an edit, in bytes after escaping. The blocks have the whole
+/// text; this one is for notifications and for clients without blocks.
 const MAX_TEXT: usize = 39_000;
 const MAX_EDITED_TEXT: usize = 4000;
 
-/// The rates of the methods, which count for the whole workspace.
+/// The rates of the methods, which apply to the whole workspace.
 #[derive(Debug)]
 pub(super) struct SlackBudgets {
     posts: SendBudget,
@@ -54,7 +54,7 @@ impl SlackBudgets {
     }
 }
 
-/// Where a message goes.
+/// The destination of a message.
 pub(super) struct MessagePlace<'a> {
     pub(super) channel: &'a str,
     pub(super) thread: Option<&'a str>,
@@ -98,7 +98,7 @@ impl Slack {
         let sent = match self.api.call("chat.postMessage", &Value::Object(formatted)).await {
             Err(WebApiError::Refused(refusal)) if refusal.is_about_blocks() => {
                 tracing::info!("Slack refused the blocks of a text; it goes as plain text");
-                // Without blocks the text itself is shown, and must not be parsed.
+                // Without blocks, Slack shows the text itself, which must not be parsed.
                 fields.insert("mrkdwn".to_owned(), false.into());
                 if !message.buttons.is_empty() {
                     let blocks = plain_blocks(&message.text, &message.buttons);
@@ -128,7 +128,7 @@ impl Slack {
         match self.api.call("chat.update", &fields).await {
             Ok(_) => Ok(()),
             Err(WebApiError::Refused(refusal)) if refusal.code == "streaming_state_conflict" => {
-                // A stream of an earlier process that nobody has ended.
+                // An earlier process left this stream open.
                 self.stop_stream(&target, ts, &[]).await?;
                 self.keep_update_pace(&target, Pace::Wait).await?;
                 Ok(self.api.call("chat.update", &fields).await.map(drop)?)
@@ -162,14 +162,14 @@ impl Slack {
         Ok(self.api.call("chat.update", &fields).await.map(drop)?)
     }
 
-    /// Tells the person who pressed a button something that only they see.
+    /// Sends a text that only the person who pressed a button sees.
     pub(super) async fn tell_presser(
         &self,
         press: &ButtonPress,
         text: &str,
     ) -> Result<(), SendError> {
         let Some((chat, user)) = split_press(&press.id) else {
-            return Err(SendError::new(SendErrorKind::Refused, "the press has no place"));
+            return Err(SendError::new(SendErrorKind::Refused, "the press does not name its chat"));
         };
         let mut fields = MessagePlace::read(chat, None)?.fields();
         fields.insert("user".to_owned(), user.into());

@@ -1,4 +1,4 @@
-//! The adapter: polls for updates, and states the capabilities of Telegram.
+//! The Telegram adapter: polls for updates and states the platform's capabilities.
 
 use std::{
     collections::HashMap,
@@ -33,38 +33,38 @@ const PLATFORM: &str = "telegram";
 /// How long a poll waits for an update.
 const POLL_WAIT: Duration = Duration::from_secs(25);
 
-/// The most updates of one poll.
+/// The limit on updates in one poll.
 const MAX_UPDATES: u32 = 100;
 
-/// How long a draft is visible.
+/// How long a draft stays visible.
 const DRAFT_LIFETIME: Duration = Duration::from_secs(30);
 
-/// The pause after updates that have no number: they would be delivered again at once.
+/// The pause after updates without a number, which would be delivered again immediately.
 const GARBAGE_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
 pub enum TelegramError {
     #[error(transparent)]
     Address(#[from] AddressProblem),
-    #[error("the token is not one of a Telegram bot; it looks like 123456:ABC…")]
+    #[error("this is not the token of a Telegram bot; it looks like 123456:ABC…")]
     Token,
 }
 
-/// A bot of Telegram.
+/// A Telegram bot.
 pub struct Telegram {
     pub(super) api: BotApi,
     bot: OnceLock<BotIdentity>,
     pub(super) budget: SendBudget,
-    /// Previews have rates of their own besides, so that messages find room.
+    /// Previews additionally have their own budget, so that messages find room.
     pub(super) draft_budget: SendBudget,
     pub(super) has_no_drafts: AtomicBool,
-    /// Groups that have become supergroups, by their old id.
+    /// Groups that became supergroups, by their old id.
     pub(super) moved_chats: Mutex<HashMap<i64, i64>>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
 impl Telegram {
-    /// `base_url`: another server of the Bot API.
+    /// Creates the adapter. `base_url` names another server of the Bot API.
     pub fn new(
         token: &str,
         base_url: Option<&str>,
@@ -91,7 +91,7 @@ impl Telegram {
         })
     }
 
-    /// Asks who the bot is; the owner can be told before anything else works.
+    /// Requests the bot's identity. This works before anything else, so the owner can see it early.
     pub async fn identity(&self) -> Result<BotIdentity, ConnectionError> {
         let me = self.api.call("getMe", &json!({})).await?;
         let me: BotIdentity = serde_json::from_value(me).map_err(|error| {
@@ -107,7 +107,7 @@ impl Telegram {
         inbox: &dyn EventInbox,
     ) -> Result<std::convert::Infallible, ConnectionError> {
         let bot = self.identity().await?;
-        // Polling and a webhook exclude each other. Updates that wait are kept.
+        // Polling and a webhook exclude each other. Waiting updates are kept.
         self.api.call("deleteWebhook", &json!({"drop_pending_updates": false})).await?;
         let mut offset: Option<i64> = cursor.and_then(|cursor| cursor.parse().ok());
         inbox.note_alive();
@@ -137,7 +137,7 @@ impl Telegram {
                 let message = format!("the updates could not be stored: {error}");
                 ConnectionError::new(ConnectionErrorKind::Lost, message)
             })?;
-            // The next request acknowledges them.
+            // The next request acknowledges these updates.
             offset = Some(next);
         }
     }
@@ -182,7 +182,7 @@ impl Channel for Telegram {
 
     fn stream_means(&self, chat: &str) -> StreamMeans {
         if is_group(chat) {
-            // Twenty messages a minute, and some are for other things than the answer.
+            // A group allows twenty messages a minute, and not all of them are for the answer.
             return StreamMeans::Edit { interval: Duration::from_secs(4) };
         }
         let interval = Duration::from_millis(1500);
@@ -294,7 +294,7 @@ impl Channel for Telegram {
     }
 }
 
-/// The ids of groups are negative.
+/// Returns whether a chat is a group. The numeric ids of groups are negative.
 pub(super) fn is_group(chat: &str) -> bool {
     chat.starts_with('-') || chat.starts_with('@')
 }

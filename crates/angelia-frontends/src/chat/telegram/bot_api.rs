@@ -1,4 +1,4 @@
-//! One request of the Bot API, and what its error means.
+//! One request to the Bot API, and the meaning of its errors.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,16 +11,17 @@ use super::super::platform_http::{
     AddressProblem, build_client, classify_transport_error, parse_address, read_body,
 };
 
-/// Where the Bot API is.
+/// The default address of the Bot API.
 const DEFAULT_ADDRESS: &str = "https://api.telegram.org";
 
 const SERVER: &str = "Telegram";
 const JSON: &str = "application/json";
 
-/// The time limit of a request, except for the wait of a poll.
+/// The time limit of a request, not counting the wait of a long poll.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Requests with the token of one bot. The token is part of every path, so no path is ever shown.
+/// Sends requests with the token of one bot. Every path contains the token, so no path is ever
+/// shown.
 pub(super) struct BotApi {
     client: Client,
     base: Url,
@@ -33,7 +34,7 @@ pub(super) enum ApiError {
     Refused(Refusal),
 }
 
-/// An answer with `"ok": false`.
+/// A response with `"ok": false`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Refusal {
     #[serde(default)]
@@ -70,7 +71,7 @@ impl BotApi {
         self.send(self.request(method, JSON).body(body.to_string())).await
     }
 
-    /// Like [`BotApi::call`], for a method that waits up to `wait` for something to answer.
+    /// Like [`BotApi::call`], for a method that waits up to `wait` before it answers.
     pub(super) async fn call_and_wait(
         &self,
         method: &str,
@@ -81,7 +82,7 @@ impl BotApi {
         self.send(request.body(body.to_string())).await
     }
 
-    /// Calls a method with a form, for files.
+    /// Calls a method with a form that contains a file.
     pub(super) async fn upload(
         &self,
         method: &str,
@@ -92,18 +93,18 @@ impl BotApi {
         self.send(request.body(body)).await
     }
 
-    /// Fetches a file by the path that `getFile` has given.
+    /// Downloads a file by the path from `getFile`.
     pub(super) async fn download(&self, path: &str, limit: u64) -> Result<Vec<u8>, SendError> {
         let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
         if !path.split('/').all(is_plain) {
-            return Err(SendError::new(SendErrorKind::Refused, "the path of the file is not one"));
+            return Err(SendError::new(SendErrorKind::Refused, "the path of the file is invalid"));
         }
         let url = self.url(&format!("file/bot{}/{path}", self.token));
         let failed = |error: &reqwest::Error| classify_transport_error(SERVER, error);
         let response = self.client.get(url).send().await;
         let response = response.map_err(|error| failed(&error))?;
         if !response.status().is_success() {
-            let message = format!("{SERVER} answered {} to the file", response.status());
+            let message = format!("{SERVER} answered {} for the file", response.status());
             return Err(SendError::new(SendErrorKind::NotSent, message));
         }
         read_body(SERVER, response, limit).await
@@ -138,28 +139,28 @@ impl BotApi {
 }
 
 impl Refusal {
-    /// Whether the text could not be read as HTML, or the formatting is not accepted.
+    /// Returns whether Telegram could not parse the HTML, or rejects the formatting.
     pub(super) fn is_about_formatting(&self) -> bool {
         self.error_code == 400 && self.description.to_ascii_lowercase().contains("entit")
     }
 
-    /// Whether the message already reads as the edit says.
+    /// Returns whether the message already has the new content.
     pub(super) fn is_not_modified(&self) -> bool {
         self.description.contains("message is not modified")
     }
 
-    /// Whether a press was answered too late, or is not known any more.
+    /// Returns whether the press was answered too late or is unknown.
     pub(super) fn is_old_query(&self) -> bool {
         self.description.contains("query is too old")
             || self.description.contains("query ID is invalid")
     }
 
-    /// Whether the server has no such method.
+    /// Returns whether the server lacks this method.
     pub(super) fn is_unknown_method(&self) -> bool {
         self.error_code == 404
     }
 
-    /// The id of the chat that a group has become.
+    /// Returns the new id of a group that became a supergroup.
     pub(super) const fn moved_to(&self) -> Option<i64> {
         self.parameters.migrate_to_chat_id
     }

@@ -1,5 +1,4 @@
-//! Updates of the Bot API as events. Pure. An update that cannot be read is left out and never stops
-//! those after it.
+//! Decodes Bot API updates into events. Pure. An unreadable update is skipped and never stops later ones.
 
 use std::{ops::Range, sync::Arc};
 
@@ -14,7 +13,7 @@ use super::update::{
     CallbackQuery, Chat, Entity, StoppedGeneration, TelegramMessage, Update, User,
 };
 
-/// The bot itself, as `getMe` describes it.
+/// The bot's identity, from `getMe`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct BotIdentity {
     pub id: i64,
@@ -29,8 +28,8 @@ pub(super) fn update_id(update: &Value) -> Option<i64> {
     update.get("update_id")?.as_i64()
 }
 
-/// Reads the updates of one poll. The pictures of an album come as messages of their own, with the words at one of
-/// them; here they are one message.
+/// Decodes the updates of one poll. The pictures of an album arrive as separate messages, one of which has the
+/// words; this joins them into one message.
 pub fn decode_updates(updates: &[Value], bot: &BotIdentity) -> Vec<InboundEvent> {
     let mut events: Vec<InboundEvent> = Vec::new();
     let mut open_album = None;
@@ -60,7 +59,7 @@ fn join_album(first: &mut InboundEvent, next: InboundEvent) {
     }
 }
 
-/// Reads an update; `None` if it is not for us.
+/// Decodes an update. Returns `None` if it is not for us.
 pub fn decode_update(update: &Value, bot: &BotIdentity) -> Option<InboundEvent> {
     let update = Update::deserialize(update).ok()?;
     let dedupe_key: Arc<str> = update.update_id.to_string().into();
@@ -68,7 +67,7 @@ pub fn decode_update(update: &Value, bot: &BotIdentity) -> Option<InboundEvent> 
         return decode_press(dedupe_key, press);
     }
     if let Some(StoppedGeneration { chat, message_thread_id }) = update.stopped_message_generation {
-        // Drafts exist in private chats only, whose id is the person's.
+        // Drafts exist only in private chats, whose id is that of the person.
         let sender = Sender::new(chat.id.to_string(), "");
         let chat = chat_name(&chat, message_thread_id);
         return Some(InboundEvent { dedupe_key, chat, sender, kind: InboundKind::Stop });
@@ -121,7 +120,7 @@ fn decode_message(message: TelegramMessage, bot: &BotIdentity) -> Option<Inbound
     let is_addressed = answers_bot || !mentions.is_empty() || is_command(&text, &entities);
     let text = without(&text, &mentions);
     let mut files = Vec::new();
-    // The sizes of one picture; the last is the largest.
+    // Telegram lists several sizes of a picture; the last is the largest.
     files.extend(
         message.photo.into_iter().next_back().map(|file| (file, "photo.jpg", "image/jpeg")),
     );
@@ -169,7 +168,7 @@ fn chat_name(chat: &Chat, thread: Option<i64>) -> Arc<str> {
     }
 }
 
-/// A command at the beginning that names no other bot.
+/// Returns whether the text begins with a command that names no other bot.
 fn is_command(text: &str, entities: &[Entity]) -> bool {
     let commands = entities.iter().filter(|entity| entity.kind == "bot_command");
     let mut first = commands.filter(|entity| entity.offset == 0);
@@ -179,7 +178,7 @@ fn is_command(text: &str, entities: &[Entity]) -> bool {
     })
 }
 
-/// Returns where the bot is mentioned, also behind a command.
+/// Returns the positions of mentions of the bot, including those appended to a command.
 fn find_mentions(text: &str, entities: &[Entity], bot: &BotIdentity) -> Vec<Range<usize>> {
     let name = format!("@{}", bot.username);
     let mut found = Vec::new();
@@ -216,7 +215,7 @@ fn without(text: &str, ranges: &[Range<usize>]) -> String {
     kept
 }
 
-/// Offsets count UTF-16 units.
+/// Returns the byte range of an entity, whose offsets count UTF-16 units.
 fn byte_range(text: &str, entity: &Entity) -> Option<Range<usize>> {
     let end = entity.offset.checked_add(entity.length)?;
     let mut units = 0;

@@ -1,5 +1,5 @@
-//! Formatted text in the HTML of the Bot API. Pure. Only `&`, `<` and `>` need escapes, and code contains
-//! no other style.
+//! Writes formatted text as the HTML of the Bot API. Pure. Only `&`, `<` and `>` need escapes, and code
+//! contains no other style.
 
 use angelia_core::ports::{BlockKind, RichBlock, RichText, Span};
 
@@ -33,7 +33,7 @@ fn push_block(html: &mut String, block: &RichBlock) {
         }
         return;
     };
-    // The class is an attribute: a language with other characters is left out.
+    // The language becomes an attribute, so leave it out if it has unexpected characters.
     let is_word = |c: char| c.is_ascii_alphanumeric() || "+-_#.".contains(c);
     let language = language.as_deref().filter(|name| name.chars().all(is_word));
     html.push_str("<pre>");
@@ -75,7 +75,7 @@ fn push_span(html: &mut String, span: &Span) {
     }
 }
 
-/// Links to files of this machine mean nothing in a chat.
+/// Returns whether a link makes sense in a chat. Links to local files do not.
 fn is_web_address(link: &str) -> bool {
     ["http://", "https://", "mailto:", "tg://"].iter().any(|scheme| link.starts_with(scheme))
 }

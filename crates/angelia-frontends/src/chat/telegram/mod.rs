@@ -1,10 +1,10 @@
-//! The channel `telegram:CHAT[#TOPIC]`: the Bot API over long polling. An update is stored before the
-//! next poll, which acknowledges it.
+//! The channel `telegram:CHAT[#TOPIC]`: the Bot API by long polling. Every update is stored before
+//! the next poll, which acknowledges it.
 //!
-//! - [`Telegram`]: the adapter; `writing`: what it sends.
-//! - `bot_api`: one request of the Bot API, and what its error means.
-//! - `decode`: updates as events, read by `update`. Pure.
-//! - [`to_html`]: formatted text in the HTML that Telegram takes. Pure.
+//! - [`Telegram`]: the adapter; `writing`: sends messages.
+//! - `bot_api`: one request to the Bot API, and the meaning of its errors.
+//! - `decode`: decodes updates into events; `update`: their JSON. Pure.
+//! - [`to_html`]: writes formatted text as Telegram's HTML. Pure.
 
 mod adapter;
 mod bot_api;

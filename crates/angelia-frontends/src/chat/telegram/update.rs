@@ -1,4 +1,4 @@
-//! The parts of an update that we read. Everything else in it is left alone.
+//! The fields of an update that we read. All others are ignored.
 
 use std::sync::Arc;
 

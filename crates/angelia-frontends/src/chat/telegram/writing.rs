@@ -1,5 +1,5 @@
-//! Sends messages, edits, drafts and files, within Telegram's rates. A text whose formatting is refused
-//! goes as plain text.
+//! Sends messages, edits, drafts and files within Telegram's rates. If Telegram refuses the formatting of
+//! a text, it is sent as plain text.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -22,14 +22,14 @@ use crate::chat::{
 
 const SECOND: Duration = Duration::from_secs(1);
 pub(super) const OVERALL_RATE: SendRate = SendRate { count: 30, period: SECOND };
-/// A little more than a second: messages may arrive closer together than they were sent.
+/// A little over a second, because messages may arrive closer together than they were sent.
 const CHAT_RATES: [SendRate; 1] = [SendRate { count: 1, period: Duration::from_millis(1100) }];
 const GROUP_RATES: [SendRate; 2] =
     [CHAT_RATES[0], SendRate { count: 20, period: Duration::from_mins(1) }];
-/// Previews leave room for the messages of a group.
+/// Previews leave room for the group's messages.
 const GROUP_PREVIEW_RATES: [SendRate; 1] = [SendRate { count: 10, period: Duration::from_mins(1) }];
 
-/// Buttons with short labels stand side by side.
+/// Buttons with labels up to this length share a row.
 const WIDE_LABEL: usize = 20;
 const BUTTONS_PER_ROW: usize = 3;
 
@@ -72,7 +72,8 @@ impl Telegram {
         self.budget.wait(split_thread(chat).0, rates_of(chat)).await;
     }
 
-    /// Returns an error if a preview would come too early. It does not wait: the next one is newer.
+    /// Returns an error if a preview would come too early. It does not wait, because the next
+    /// preview is newer anyway.
     fn take_preview(&self, chat: &str) -> Result<(), SendError> {
         let chat_id = split_thread(chat).0;
         let has_room = self.draft_budget.try_take(chat_id, preview_rates_of(chat))
@@ -80,8 +81,8 @@ impl Telegram {
         if has_room { Ok(()) } else { Err(too_early(SECOND)) }
     }
 
-    /// Sends or edits a message; as plain text if the formatted one is refused. The caller has waited for
-    /// the budget.
+    /// Sends or edits a message, as plain text if the formatted one is refused. The caller has already
+    /// waited for the budget.
     async fn write(
         &self,
         method: &str,
@@ -114,7 +115,7 @@ impl Telegram {
             fields.insert("text".to_owned(), (*message.text).into());
         } else if let (Some(new), Some(old)) = (refusal.moved_to(), fields["chat_id"].as_i64()) {
             tracing::warn!(
-                "the group {old} of Telegram is {new} now; change its id in config.yaml"
+                "the Telegram group {old} is now {new}; please change its id in config.yaml"
             );
             self.moved_chats.lock().insert(old, new);
             fields.insert("chat_id".to_owned(), new.into());
@@ -166,12 +167,12 @@ impl Telegram {
         draft: u64,
         text: &RichText,
     ) -> Result<(), SendError> {
-        // A draft is no message, so it does not make the answer wait.
+        // A draft is not a message, so the answer does not wait for it.
         if !self.draft_budget.try_take(split_thread(chat).0, &CHAT_RATES) {
             return Err(too_early(SECOND));
         }
         let mut fields = self.target(chat)?;
-        // Ids are positive and fit into 53 bits.
+        // Draft ids must be positive and fit into 53 bits.
         fields.insert("draft_id".to_owned(), ((draft >> 12) | 1).into());
         fields.insert("text".to_owned(), to_html(text).into());
         fields.insert("parse_mode".to_owned(), "HTML".into());

@@ -1,4 +1,4 @@
-//! The webhook adapter: sends one request per text, and decides from the response whether a further
+//! The webhook adapter: sends one request per text, and decides from the response whether another
 //! attempt makes sense.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -115,14 +115,13 @@ impl Channel for Webhook {
     }
 }
 
-/// Classifies a response: delivered, or an error that says whether a further attempt makes sense.
+/// Classifies a response: delivered, or an error that tells whether another attempt makes sense.
 fn classify_response(response: &Response) -> Result<SentMessage, SendError> {
     let status = response.status();
     let kind = match status {
         status if status.is_success() => return Ok(SentMessage::default()),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => SendErrorKind::NotSent,
-        // The receiver or a proxy failed while it handled the request, so the text may have
-        // arrived.
+        // The receiver or a proxy failed while handling the request, so the text may have arrived.
         StatusCode::REQUEST_TIMEOUT => SendErrorKind::Unknown,
         status if status.is_server_error() => SendErrorKind::Unknown,
         _ => SendErrorKind::Refused,

@@ -1,4 +1,4 @@
-//! The channel `webhook:NAME`: each text is one signed HTTP request to a program of the owner.
+//! The channel `webhook:NAME`: each text is one signed HTTP request to the owner's own program.
 //!
 //! ```text
 //! POST <url>

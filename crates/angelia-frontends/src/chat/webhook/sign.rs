@@ -1,4 +1,4 @@
-//! HMAC-SHA256 (RFC 2104), with which a receiver authenticates our requests.
+//! HMAC-SHA256 (RFC 2104), which lets receivers authenticate our requests.
 
 use sha2::{Digest as _, Sha256};
 

@@ -1,4 +1,4 @@
-//! The adapter: one connection for everything, made when it is needed.
+//! The WeCom adapter: uses one connection for everything, and opens it on demand.
 
 use std::{convert::Infallible, fmt, sync::Arc, time::Duration};
 
@@ -33,10 +33,12 @@ const DEFAULT_ADDRESS: &str = "https://openws.work.weixin.qq.com";
 
 const STREAM_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The host ends a stream after this time; half a minute later it could not be ended any more.
+/// The chat host ends a stream after this time; half a minute later that would no longer be
+/// possible.
 const STREAM_LIFETIME: Duration = Duration::from_mins(5);
 
-/// After a refusal, messages do not try to connect for this long: the server counts attempts.
+/// After a refusal, messages do not try to connect for this long, because the server counts
+/// attempts.
 const REFUSAL_PAUSE: Duration = Duration::from_mins(1);
 
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_mins(1);
@@ -49,18 +51,18 @@ pub enum WecomError {
     Empty(&'static str),
 }
 
-/// An AI bot of WeCom.
+/// A WeCom AI bot.
 pub struct Wecom {
-    /// Of the `WebSocket`.
+    /// The address of the WebSocket.
     address: Url,
-    /// The server is on this machine.
+    /// Whether the server is on this machine.
     pub(super) is_local: bool,
     bot_id: Arc<str>,
     secret: Arc<str>,
     pub(super) http: Client,
     connection: AsyncMutex<Connection>,
     pub(super) replies: Mutex<Replies>,
-    /// Events that were read and are not stored yet: the server does not send them again.
+    /// Events that were read but not stored yet. The server does not send them again.
     unstored: Mutex<Vec<InboundEvent>>,
     pub(super) budget: SendBudget,
     pub(super) clock: Arc<dyn Clock>,
@@ -70,12 +72,12 @@ pub struct Wecom {
 #[derive(Default)]
 struct Connection {
     session: Option<Arc<BotSession>>,
-    /// Why the last attempt was refused, or who has taken the connection.
+    /// Why the server refused the last attempt, or that another program took the connection.
     refusal: Option<(ConnectionError, Instant)>,
 }
 
 impl Wecom {
-    /// `base_url`: another server of the same protocol.
+    /// Creates the adapter. `base_url` names another server with the same protocol.
     pub fn new(
         bot_id: &str,
         secret: &str,
@@ -109,7 +111,7 @@ impl Wecom {
         })
     }
 
-    /// Returns the connection, and makes it if there is none.
+    /// Returns the connection, and opens it if there is none.
     async fn session(&self) -> Result<Arc<BotSession>, ConnectionError> {
         let mut connection = self.connection.lock().await;
         if let Some(session) = connection.session.as_ref().filter(|one| one.is_open()) {
@@ -133,7 +135,8 @@ impl Wecom {
         }
     }
 
-    /// Like [`Self::session`], for messages. They do not fight for a connection that was refused or taken away.
+    /// Like [`Self::session`], for messages. They do not reopen a connection that was just refused or taken
+    /// over.
     pub(super) async fn session_to_send(&self) -> Result<Arc<BotSession>, SendError> {
         let not_sent = |error: ConnectionError, retry_after: Option<Duration>| {
             let message = error.message;
@@ -162,7 +165,7 @@ impl Wecom {
                 Some(Callback::Message { event, message_id, req_id }) => {
                     let chat = &event.chat;
                     if self.replies.lock().keep_message(chat, message_id, req_id, now) {
-                        // Nobody else shows the ids that `groups` needs.
+                        // Log the chat's id: nothing else shows the ids that `groups` needs.
                         tracing::info!("{SERVER}: somebody has written in the chat {chat}");
                     }
                     self.store(inbox, event).await?;
@@ -187,8 +190,8 @@ impl Wecom {
         self.store_waiting(inbox).await
     }
 
-    /// Stores the events that wait. They stay until that has succeeded, also if the receiver is dropped meanwhile;
-    /// a repetition has the same key.
+    /// Stores the waiting events. They stay in memory until that succeeds, even if the receiver is dropped
+    /// meanwhile; a repetition has the same key.
     async fn store_waiting(&self, inbox: &dyn EventInbox) -> Result<(), ConnectionError> {
         let waiting = self.unstored.lock().clone();
         let count = waiting.len();
@@ -203,10 +206,11 @@ impl Wecom {
         Ok(())
     }
 
-    /// Somebody else has connected. To take the connection back at once would begin a fight.
+    /// Records that another program took over the connection. Taking it back immediately would
+    /// start a fight.
     async fn note_displaced(&self) -> ConnectionError {
         let message = "another program has connected with this bot, which has only one connection; \
-                       stop it, or make a bot of its own for it";
+                       stop it, or give it a bot of its own";
         let error = ConnectionError::new(ConnectionErrorKind::Refused, message);
         let refusal = Some((error.clone(), Instant::now()));
         *self.connection.lock().await = Connection { session: None, refusal };
@@ -222,7 +226,7 @@ impl Channel for Wecom {
     fn capabilities(&self) -> ChannelCapabilities {
         ChannelCapabilities {
             receive: true,
-            // Only a card, and only right after a press.
+            // Only a card can change, and only right after a press.
             edit: false,
             typing: false,
             buttons: true,
@@ -230,7 +234,7 @@ impl Channel for Wecom {
             home: true,
             rich_text: true,
             idempotent: false,
-            // The platform takes 20,480.
+            // The platform accepts 20,480.
             max_length: Some(LengthLimit { max: 20_000, unit: LengthUnit::Bytes }),
         }
     }
@@ -331,7 +335,7 @@ impl Channel for Wecom {
 
 impl Drop for Wecom {
     fn drop(&mut self) {
-        // The socket is closed by its task.
+        // The socket's task closes it.
         self.tasks.stop_token().cancel();
     }
 }

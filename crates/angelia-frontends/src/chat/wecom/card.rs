@@ -1,30 +1,31 @@
-//! Cards with buttons. Pure. A card has room for a title and a line or two, so a longer text goes before it as a message.
+//! Cards with buttons. Pure. A card has room for a title and a line or two, so a longer text is sent as a
+//! message before it.
 
 use angelia_core::ports::OutgoingMessage;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// The longest title and the longest text of a card, in characters, as the platform advises.
+/// The longest title and the longest text of a card, in characters, as the platform recommends.
 const MAX_TITLE: usize = 36;
 const MAX_TEXT: usize = 112;
 
 const MAX_BUTTONS: usize = 6;
 
-/// The longest label of a button that is not cut.
+/// The longest label of a button. Longer labels are cut.
 const MAX_LABEL: usize = 20;
 
-/// Returns the id of a card: the same for every attempt.
+/// Returns the id of a card, which is the same for every attempt.
 pub(super) fn task_id(message: &str) -> String {
     format!("angelia-{}", &hex::encode(Sha256::digest(message.as_bytes()))[..32])
 }
 
-/// Returns whether a text can be read on the card alone.
+/// Returns whether the card alone can show the whole text.
 pub(super) fn fits(text: &str) -> bool {
     let (title, rest) = split_title(text);
     title.chars().count() <= MAX_TITLE && rest.chars().count() <= MAX_TEXT
 }
 
-/// A card with the buttons of a message.
+/// Returns a card with the buttons of a message.
 pub(super) fn ask(task_id: &str, message: &OutgoingMessage) -> Value {
     let buttons = message.buttons.iter().take(MAX_BUTTONS).enumerate().map(|(index, button)| {
         let style = if index == 0 { 1 } else { 2 };
@@ -40,7 +41,8 @@ pub(super) fn ask(task_id: &str, message: &OutgoingMessage) -> Value {
     })
 }
 
-/// The same card after the decision. Its last line says what has happened, so it is the title.
+/// Returns the same card after the decision. The last line tells what happened, so it becomes the
+/// title.
 pub(super) fn tell(task_id: &str, message: &OutgoingMessage) -> Value {
     let text = message.text.trim();
     let (rest, title) = text.rsplit_once('\n').unwrap_or(("", text));

@@ -1,4 +1,4 @@
-//! The content of files that people send: AES-256 in CBC mode, padded to 32 bytes. Pure.
+//! Decrypts files that people send: AES-256 in CBC mode, padded to 32 bytes. Pure.
 
 use aes::{
     Aes256,
@@ -14,17 +14,17 @@ const BLOCK: usize = 16;
 /// The largest padding.
 const MAX_PADDING: usize = 32;
 
-/// The padding of keys is left out now and then.
+/// Keys sometimes come without Base64 padding.
 const KEY_ENCODING: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Decrypts a file; `None` if the key or the file is damaged.
+/// Decrypts a file. Returns `None` if the key or the file is damaged.
 pub(super) fn decrypt(key: &str, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     let key = KEY_ENCODING.decode(key).ok()?;
     let cipher = Aes256::new_from_slice(&key).ok()?;
-    // The first half of the key is the block before the first one.
+    // The first half of the key is the initialization vector.
     let mut before: [u8; BLOCK] = key.get(..BLOCK)?.try_into().ok()?;
     if bytes.is_empty() || !bytes.len().is_multiple_of(BLOCK) {
         return None;

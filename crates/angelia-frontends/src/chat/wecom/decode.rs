@@ -1,4 +1,4 @@
-//! Callbacks as events of ours. Pure.
+//! Decodes callbacks into events. Pure.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use serde_json::Value;
 
 use super::frame::{BotFrame, EVENT_CALLBACK};
 
-/// A callback that means something to us.
+/// A callback that we handle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Callback {
-    /// A message; it can be answered under its `req_id`.
+    /// A message, which can be answered with its `req_id`.
     Message { event: InboundEvent, message_id: Arc<str>, req_id: Arc<str> },
-    /// A press; its card can be changed under its `req_id`, for seconds.
+    /// A press. For a few seconds, its card can be changed with its `req_id`.
     Press { event: InboundEvent, task_id: Arc<str>, req_id: Arc<str> },
-    /// Another connection of this bot was made, and ends this one.
+    /// The same bot connected elsewhere, which ends this connection.
     Displaced,
 }
 
-/// Reads a callback; `None` if it means nothing to us. `now` is the time of messages that name none.
+/// Decodes a callback. Returns `None` if we do not handle it. `now` is the default time of messages.
 pub fn decode_frame(frame: &BotFrame, now: Timestamp) -> Option<Callback> {
     let body = &frame.body;
     let req_id: Arc<str> = frame.headers.req_id.as_str().into();
@@ -47,7 +47,7 @@ pub fn decode_frame(frame: &BotFrame, now: Timestamp) -> Option<Callback> {
         id: message_id.into(),
         text: content.text.trim().into(),
         is_direct: !place.is_group,
-        // In groups only messages that mention the bot arrive.
+        // In groups, only messages that mention the bot arrive.
         is_addressed: place.is_group,
         quoted: quoted.filter(|text| !text.trim().is_empty()).map(Into::into),
         files: content.files,
@@ -62,13 +62,13 @@ fn decode_event(body: &Value, req_id: Arc<str>) -> Option<Callback> {
     match event["eventtype"].as_str()? {
         "disconnected_event" => Some(Callback::Displaced),
         "template_card_event" => {
-            // The fields are one level deeper in what the server sends than in its library's types.
+            // The server nests these fields one level deeper than the types of its own library say.
             let nested = &event["template_card_event"];
             let field = |name: &str| text_of(&nested[name]).or_else(|| text_of(&event[name]));
             let task_id = field("task_id")?;
             let place = Place::of(body)?;
             let press = ButtonPress {
-                // The answer to a press is a message to the person.
+                // The answer to a press is a message to this person.
                 id: place.user.into(),
                 value: field("event_key")?.into(),
                 message_id: Some(task_id.into()),
@@ -82,7 +82,7 @@ fn decode_event(body: &Value, req_id: Arc<str>) -> Option<Callback> {
     }
 }
 
-/// Who has done it, and where.
+/// The person who acted, and the chat.
 struct Place<'a> {
     user: &'a str,
     chat: &'a str,
@@ -122,7 +122,7 @@ impl Content {
             "video" => self.add_file(&item["video"], "video.mp4"),
             "mixed" => {
                 let items = item["mixed"]["msg_item"].as_array();
-                // One level deep, as the platform has it.
+                // The platform nests mixed messages only one level deep.
                 for item in items.into_iter().flatten().filter(|one| one["msgtype"] != "mixed") {
                     self.add(item);
                 }
@@ -139,7 +139,8 @@ impl Content {
         self.text.push_str(text);
     }
 
-    /// The address of a file and its key are its id. The platform names neither its name nor its size.
+    /// Adds a file. Its id contains its address and key. The platform states neither a name nor a
+    /// size.
     fn add_file(&mut self, file: &Value, name: &str) {
         let Some(url) = text_of(&file["url"]) else { return };
         let key = text_of(&file["aeskey"]).unwrap_or_default();
@@ -152,7 +153,7 @@ fn text_of(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }
 
-/// Leaves out the mention at the beginning of a message in a group.
+/// Removes the mention at the beginning of a group message.
 fn strip_mention(text: &str) -> &str {
     let trimmed = text.trim_start();
     match trimmed.strip_prefix('@') {

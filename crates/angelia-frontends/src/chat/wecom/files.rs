@@ -1,4 +1,5 @@
-//! Files: those of people are fetched and decrypted, our own are uploaded in parts and then named in a message.
+//! Files. Those from people are downloaded and decrypted; our own are uploaded in parts and then named in a
+//! message.
 
 use angelia_core::ports::{InboundFile, OutgoingFile, SendError, SendErrorKind, SentMessage};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -21,7 +22,7 @@ const MAX_FILE_BYTES: u64 = 20 << 20;
 /// The largest part of an upload.
 const PART_BYTES: usize = 512 << 10;
 
-/// Encrypted files are longer, by their padding.
+/// The padding makes encrypted files longer, by at most this much.
 const MAX_PADDING: u64 = 64;
 
 fn refused(message: String) -> SendError {
@@ -36,13 +37,13 @@ impl Wecom {
     ) -> Result<SentMessage, SendError> {
         let bytes = read_outgoing_file(file, SERVER, MAX_FILE_BYTES).await?;
         if bytes.is_empty() {
-            let message = format!("{} is empty, which {SERVER} does not take", file.name);
+            let message = format!("{} is empty, which {SERVER} does not accept", file.name);
             return Err(refused(message));
         }
         let ending = file.name.rsplit_once('.').map_or("", |(_, ending)| ending);
         let is_picture = ["png", "jpg", "jpeg", "gif"].contains(&&*ending.to_ascii_lowercase());
         let kind = if is_picture { "image" } else { "file" };
-        // An upload alone shows nothing to anybody.
+        // Nobody sees an upload before a message names it, so this may be repeated.
         let media =
             self.upload(kind, &file.name, &bytes).await.map_err(|error| match error.kind {
                 SendErrorKind::Unknown => SendError { kind: SendErrorKind::NotSent, ..error },
@@ -79,7 +80,7 @@ impl Wecom {
         let (key, address) = file.id.split_once(' ').unwrap_or_default();
         let url: Url =
             address.parse().map_err(|_| refused("the file has no address".to_owned()))?;
-        // No credentials go there. Another server of the same protocol may be on this machine.
+        // The request carries no credentials. A server named by `base_url` may be on this machine.
         let is_local = url.scheme() == "http" && is_loopback(&url) && self.is_local;
         if url.scheme() != "https" && !is_local {
             return Err(refused("the address of the file is not encrypted".to_owned()));
@@ -88,7 +89,7 @@ impl Wecom {
         let response = response.map_err(|error| classify_transport_error(SERVER, &error))?;
         if !response.status().is_success() {
             let status = response.status().as_u16();
-            return Err(refused(format!("{SERVER} does not give the file: {status}")));
+            return Err(refused(format!("{SERVER} does not release the file: {status}")));
         }
         let bytes = read_body(SERVER, response, limit.saturating_add(MAX_PADDING)).await?;
         let content = if key.is_empty() { Some(bytes) } else { decrypt(key, bytes) };
@@ -102,6 +103,6 @@ impl Wecom {
 
 fn text_of(value: &Value) -> Result<String, SendError> {
     let text = value.as_str().filter(|text| !text.is_empty());
-    let message = format!("{SERVER} did not take the file");
+    let message = format!("{SERVER} did not accept the file");
     text.map(str::to_owned).ok_or_else(|| SendError::new(SendErrorKind::NotSent, message))
 }

@@ -1,4 +1,5 @@
-//! Frames of the connection: ours are answered under their `req_id`, those of the server are callbacks. Pure.
+//! Frames of the connection. The server answers ours with the same `req_id`; its own frames are callbacks.
+//! Pure.
 
 use std::time::Duration;
 
@@ -19,15 +20,15 @@ pub(super) const UPLOAD_END: &str = "aibot_upload_media_finish";
 pub(super) const MESSAGE_CALLBACK: &str = "aibot_msg_callback";
 pub(super) const EVENT_CALLBACK: &str = "aibot_event_callback";
 
-/// Too many messages, overall or in this chat.
+/// The error codes for too many messages, overall or in one chat.
 const TOO_FAST: [i64; 2] = [45009, 45033];
-/// The server is busy.
+/// The error code of a busy server.
 const BUSY: i64 = -1;
 
-/// The pause after too many messages; the server names none.
+/// The pause after too many messages. The server does not name one.
 const LIMIT_PAUSE: Duration = Duration::from_secs(1);
 
-/// A frame of the server.
+/// A frame from the server.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct BotFrame {
@@ -45,7 +46,8 @@ pub struct FrameHeaders {
 }
 
 impl BotFrame {
-    /// Reads a frame; `None` if it is none. Control characters, which the server does not escape, are left out.
+    /// Parses a frame. Returns `None` if it is not one. Drops control characters, which the server does not
+    /// escape.
     pub fn parse(text: &str) -> Option<Self> {
         let is_object = text.trim_start().starts_with('{');
         let clean: String =
@@ -53,12 +55,12 @@ impl BotFrame {
         serde_json::from_str(&clean).ok().filter(|_| is_object)
     }
 
-    /// Returns whether it answers one of our frames.
+    /// Returns whether this answers one of our frames.
     pub(super) fn is_answer(&self) -> bool {
         self.cmd != MESSAGE_CALLBACK && self.cmd != EVENT_CALLBACK
     }
 
-    /// Returns the error that an answer reports.
+    /// Returns the error that an answer reports, if there is one.
     pub(super) fn check(self) -> Result<Self, SendError> {
         let (kind, retry_after) = match self.errcode {
             0 => return Ok(self),
@@ -72,7 +74,7 @@ impl BotFrame {
     }
 }
 
-/// Writes a frame of ours.
+/// Encodes a frame of ours.
 pub(super) fn write_frame(cmd: &str, req_id: &str, body: &Value) -> String {
     let mut frame = json!({"cmd": cmd, "headers": {"req_id": req_id}});
     if !body.is_null() {

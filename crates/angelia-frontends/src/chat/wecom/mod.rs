@@ -1,8 +1,8 @@
-//! The channel `wecom:USER` or `wecom:GROUP`: an AI bot of WeCom over its long connection. Everything goes over one
-//! `WebSocket`, what people write and what we send. A second connection of the same bot ends the first.
+//! The channel `wecom:USER` or `wecom:GROUP`: a WeCom AI bot over its long connection. Incoming and outgoing
+//! messages share one WebSocket. A second connection of the same bot ends the first.
 //!
 //! - [`Wecom`]: the adapter; `session`: the socket, and the answers to our frames.
-//! - [`BotFrame`]: a frame, and what its error means; [`decode_frame`]: callbacks as ours. Pure.
+//! - [`BotFrame`]: a frame, and the meaning of its errors; [`decode_frame`]: decodes callbacks. Pure.
 //! - `replies`: how long a message or a press can be answered. Pure.
 //! - `card`: buttons; `crypto`: the content of files. Pure.
 //! - `writing`: messages, streams and cards; `files`: uploads and downloads.

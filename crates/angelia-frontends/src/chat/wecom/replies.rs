@@ -1,30 +1,31 @@
-//! How long something can be answered: a message begins one stream, which dies minutes after its begin; a press
-//! changes its card for seconds. Everything is decided by deadline, before the server would refuse it. Pure.
+//! Tracks how long something can be answered. A message allows one stream, which expires some minutes after it
+//! begins; a press allows changing its card for seconds. We go by deadlines, before the server would refuse.
+//! Pure.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-/// A message can be answered by a stream for this long.
+/// How long a message can be answered with a stream.
 const MESSAGE_WINDOW: Duration = Duration::from_mins(5);
 
-/// A stream is left this long after its begin; the server ends it at six minutes.
+/// How long after its beginning we use a stream. The server ends it after six minutes.
 const STREAM_WINDOW: Duration = Duration::from_secs(330);
 
-/// A card can be changed this long after a press; the server allows five seconds.
+/// How long after a press we change a card. The server allows five seconds.
 const PRESS_WINDOW: Duration = Duration::from_millis(4500);
 
-/// The most messages and presses that are remembered.
+/// The limit on messages and presses that are remembered.
 const MAX_KEPT: usize = 1000;
 
-/// The ways to answer that are open.
+/// What can currently be answered.
 #[derive(Debug, Default)]
 pub(super) struct Replies {
-    /// By chat: the newest message.
+    /// The newest message of each chat.
     messages: HashMap<Arc<str>, MessageWay>,
-    /// By card: the newest press.
+    /// The newest press on each card.
     presses: HashMap<Arc<str>, (Arc<str>, Timestamp)>,
-    /// Streams that were ended, with their last text.
+    /// The last texts of ended streams.
     ended: HashMap<Arc<str>, String>,
 }
 
@@ -33,12 +34,12 @@ struct MessageWay {
     message_id: Arc<str>,
     req_id: Arc<str>,
     at: Timestamp,
-    /// A stream has begun under it.
+    /// Whether a stream already answers this message.
     is_taken: bool,
 }
 
 impl Replies {
-    /// Keeps a message. Returns whether nothing was known of its chat.
+    /// Records a message. Returns whether its chat was unknown.
     pub(super) fn keep_message(
         &mut self,
         chat: &Arc<str>,
@@ -53,12 +54,12 @@ impl Replies {
         self.messages.insert(Arc::clone(chat), way).is_none()
     }
 
-    /// Whether somebody has written in this chat, so that a stream may be possible.
+    /// Returns whether somebody has written in this chat, so that a stream may be possible.
     pub(super) fn knows(&self, chat: &str) -> bool {
         self.messages.contains_key(chat)
     }
 
-    /// Takes the way to answer a message: the named one, or the newest of the chat.
+    /// Takes the `req_id` for answering a message: the given one, or the newest of the chat.
     pub(super) fn take(
         &mut self,
         chat: &str,
@@ -81,7 +82,7 @@ impl Replies {
         self.presses.insert(card, (req_id, at));
     }
 
-    /// Returns the way to change a card, if it was pressed just now.
+    /// Returns the `req_id` for changing a card, if it was pressed just now.
     pub(super) fn press_of(&self, card: &str, now: Timestamp) -> Option<Arc<str>> {
         let (req_id, at) = self.presses.get(card)?;
         is_within(*at, PRESS_WINDOW, now).then(|| Arc::clone(req_id))
@@ -94,7 +95,7 @@ impl Replies {
         self.ended.insert(stream, text);
     }
 
-    /// Whether a stream was ended with this text.
+    /// Returns whether a stream ended with this text.
     pub(super) fn has_ended(&self, stream: &str, text: &str) -> bool {
         self.ended.get(stream).is_some_and(|last| last == text)
     }
@@ -104,7 +105,8 @@ fn is_within(begin: Timestamp, window: Duration, now: Timestamp) -> bool {
     begin.checked_add(window).is_ok_and(|end| now < end)
 }
 
-/// A stream that has begun. Its id in a message has everything that a later process needs to end it.
+/// A stream that has begun. Its text form serves as a message id and contains everything that a later process
+/// needs to end the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct StreamId {
     pub(super) req_id: String,

@@ -1,4 +1,4 @@
-//! The socket of a bot. A task reads and writes it; each frame of ours waits for its answer.
+//! A bot's socket. One task reads and writes it; each of our frames waits for its answer.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -24,16 +24,16 @@ use crate::chat::web_socket::{SocketMessage, WebSocket};
 
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A socket on which two pings stay without an answer is dead.
+/// A socket that leaves two pings unanswered is dead.
 const MAX_SILENCE: Duration = Duration::from_secs(75);
 
-/// The time that the server has to answer a frame.
+/// The time limit for answering a frame.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time that the server has to let us in.
+/// The time limit for accepting our subscription.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The callbacks that wait to be stored.
+/// The limit on callbacks that wait to be stored.
 const MAX_WAITING: usize = 1024;
 
 const NORMAL_CLOSURE: u16 = 1000;
@@ -42,13 +42,13 @@ const NORMAL_CLOSURE: u16 = 1000;
 pub(super) struct BotSession {
     outgoing: mpsc::Sender<String>,
     answers: Arc<Mutex<Answers>>,
-    /// What the server says by itself, for whoever receives.
+    /// Messages that the server sends unprompted, for the receiver of events.
     pub(super) signals: AsyncMutex<mpsc::Receiver<Signal>>,
     ended: CancellationToken,
     clock: Arc<dyn Clock>,
 }
 
-/// Something that the server says by itself.
+/// A message that the server sends unprompted.
 #[derive(Debug)]
 pub(super) enum Signal {
     Callback(BotFrame),
@@ -57,14 +57,14 @@ pub(super) enum Signal {
 
 #[derive(Default)]
 struct Answers {
-    /// By `req_id`: those who wait, in the order of their frames.
+    /// The pending requests by `req_id`, in the order of their frames.
     waiting: HashMap<String, VecDeque<(u64, oneshot::Sender<BotFrame>)>>,
     next_ticket: u64,
     end: Option<ConnectionError>,
 }
 
 impl BotSession {
-    /// Connects and proves who we are.
+    /// Connects and authenticates.
     pub(super) async fn open(
         address: &str,
         bot_id: &str,
@@ -114,7 +114,7 @@ impl BotSession {
         !self.ended.is_cancelled()
     }
 
-    /// Why the connection has ended.
+    /// Returns why the connection ended.
     pub(super) fn end(&self) -> ConnectionError {
         let end = self.answers.lock().end.clone();
         end.unwrap_or_else(|| {
@@ -122,13 +122,13 @@ impl BotSession {
         })
     }
 
-    /// Sends a frame under a new id, and returns the answer to it.
+    /// Sends a frame with a new id, and returns the answer.
     pub(super) async fn request(&self, cmd: &str, body: &Value) -> Result<BotFrame, SendError> {
         let req_id = format!("{cmd}_{}", self.clock.fresh_uuid().simple());
         self.request_under(&req_id, cmd, body).await
     }
 
-    /// Sends a frame under the id of a callback that it answers.
+    /// Sends a frame with the id of the callback that it answers.
     pub(super) async fn request_under(
         &self,
         req_id: &str,
@@ -158,7 +158,7 @@ impl BotSession {
     }
 }
 
-/// Reads the answer to the first frame. Nothing else comes before it.
+/// Reads the answer to the first frame. Nothing else arrives before it.
 async fn wait_for_answer(
     socket: &mut WebSocket,
     req_id: &str,
@@ -172,7 +172,7 @@ async fn wait_for_answer(
 }
 
 impl Answers {
-    /// Takes note of somebody who waits, and returns their number.
+    /// Registers a pending request, and returns its ticket.
     fn wait(&mut self, req_id: &str, answer: oneshot::Sender<BotFrame>) -> u64 {
         self.next_ticket += 1;
         let ticket = self.next_ticket;
@@ -189,13 +189,13 @@ impl Answers {
         }
     }
 
-    /// The connection is over: whoever waits learns that no answer comes.
+    /// Records the end of the connection, and fails the pending requests.
     fn finish(&mut self, end: Option<ConnectionError>) {
         self.end = end;
         self.waiting.clear();
     }
 
-    /// Gives an answer to the first of those who wait for it.
+    /// Passes an answer to the first request that waits for it.
     fn give(&mut self, frame: BotFrame) {
         let req_id = frame.headers.req_id.clone();
         let Some(waiting) = self.waiting.get_mut(&req_id) else { return };
@@ -204,7 +204,7 @@ impl Answers {
             self.waiting.remove(&req_id);
         }
         if let Some((_, answer)) = first {
-            // Whoever asked may have left.
+            // The caller may have given up.
             let _left = answer.send(frame);
         }
     }
@@ -219,7 +219,7 @@ struct RunningSocket {
 }
 
 impl RunningSocket {
-    /// Runs until the connection is lost, or nobody needs it.
+    /// Runs until the connection is lost or no longer needed.
     async fn run(mut self, stop: &CancellationToken) {
         let end = tokio::select! {
             end = self.exchange() => end,
@@ -255,7 +255,7 @@ impl RunningSocket {
         };
         if frame.is_answer() {
             self.answers.lock().give(frame);
-            // A sign of life is not needed among so many callbacks.
+            // With so many callbacks in the queue, a sign of life is not needed.
             let _full = self.signals.try_send(Signal::Alive);
         } else if self.signals.try_send(Signal::Callback(frame)).is_err() {
             tracing::warn!("{SERVER}: more than {MAX_WAITING} callbacks wait; one was lost");

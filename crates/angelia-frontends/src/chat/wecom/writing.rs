@@ -1,5 +1,5 @@
-//! Messages, streams and cards. A stream answers a message under its `req_id`, while that is possible; everything else
-//! is a message of its own.
+//! Messages, streams and cards. A stream answers a message with its `req_id`, while that is possible;
+//! everything else is a separate message.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,19 +18,19 @@ use crate::chat::{
     send_budget::SendRate,
 };
 
-/// The limits of the platform for one chat.
+/// The platform's limits for one chat.
 const CHAT_RATES: [SendRate; 2] = [
     SendRate { count: 30, period: Duration::from_secs(61) },
     SendRate { count: 1000, period: Duration::from_mins(61) },
 ];
 pub(super) const OVERALL_RATE: SendRate = SendRate { count: 20, period: Duration::from_secs(1) };
 
-/// Returns a text as the platform reads it.
+/// Returns a text as the platform's Markdown.
 pub fn to_markdown(text: &RichText) -> String {
     write_markdown(text, Escapes::Backslashes)
 }
 
-/// Returns the length of a text as it is counted: its bytes in a frame.
+/// Returns the length of a text as the platform counts it: its bytes in a frame.
 pub(super) fn written_length(text: &RichText) -> usize {
     serde_json::to_string(&to_markdown(text)).map_or(0, |json| json.len())
 }
@@ -55,7 +55,8 @@ impl Wecom {
         let answers = message.reply_to.as_deref();
         let way = answers.and_then(|id| self.replies.lock().take(chat, Some(id), self.clock.now()));
         if let Some(req_id) = way {
-            // A stream that ends with its first frame; it costs nothing of what may be sent unasked.
+            // A stream that ends with its first frame. It does not count against the limits of unprompted
+            // messages.
             let body = stream_body(&stream_name(&message.id), &content_of(message), true);
             let session = self.session_to_send().await?;
             match session.request_under(&req_id, RESPOND, &body).await {
@@ -66,7 +67,7 @@ impl Wecom {
             }
         }
         self.push_markdown(chat, &content_of(message)).await?;
-        // Messages have no id.
+        // The platform returns no message id.
         Ok(SentMessage::default())
     }
 
@@ -81,7 +82,7 @@ impl Wecom {
         self.session_to_send().await?.request(SEND, &body).await.map(drop)
     }
 
-    /// Sends a card with buttons. What does not fit on it goes before it.
+    /// Sends a card with buttons. Text that does not fit on it is sent before it.
     async fn send_card(
         &self,
         chat: &str,
@@ -96,7 +97,7 @@ impl Wecom {
         Ok(SentMessage { message_id: Some(task.into()) })
     }
 
-    /// Changes a card, which the platform allows only right after a press.
+    /// Changes a card. The platform allows this only right after a press.
     pub(super) async fn edit_card(
         &self,
         sent: &SentMessage,
@@ -123,7 +124,7 @@ impl Wecom {
         let session = self.session_to_send().await?;
         let way = self.replies.lock().take(chat, first.reply_to.as_deref(), now);
         let Some(req_id) = way else {
-            return Err(refused("the message cannot be answered by a stream any more"));
+            return Err(refused("the message can no longer be answered with a stream"));
         };
         let id =
             StreamId { req_id: req_id.to_string(), stream: stream_name(&first.id), begun: now };
@@ -132,7 +133,8 @@ impl Wecom {
         Ok(SentMessage { message_id: Some(id.to_message_id()) })
     }
 
-    /// Replaces the text of a stream. By deadline, not by error: the server may take a frame for a stream that is over.
+    /// Replaces the text of a stream. Checks the deadline itself, because the server may accept frames for an
+    /// ended stream.
     pub(super) async fn write_stream(
         &self,
         begun: &SentMessage,
@@ -141,7 +143,7 @@ impl Wecom {
     ) -> Result<(), SendError> {
         let message_id = begun.message_id.as_deref().unwrap_or_default();
         let Some(id) = StreamId::parse(message_id) else {
-            return Err(refused("this message is no stream"));
+            return Err(refused("this message is not a stream"));
         };
         let content = content_of(message);
         if is_last && self.replies.lock().has_ended(&id.stream, &content) {
@@ -159,16 +161,17 @@ impl Wecom {
         Ok(())
     }
 
-    /// Tells the person who has pressed a button. A card has no place for it that only they see.
+    /// Sends a text to the person who pressed a button, because cards have no place that only this
+    /// person sees.
     pub(super) async fn answer_presser(&self, user: &str, text: &str) -> Result<(), SendError> {
         if user.is_empty() {
-            return Err(refused(&format!("{SERVER} did not say who has pressed")));
+            return Err(refused(&format!("{SERVER} did not say who pressed the button")));
         }
         self.push_markdown(user, &to_markdown(&RichText::plain(text))).await
     }
 }
 
-/// Returns the id of a stream: the same for every attempt.
+/// Returns the id of a stream, which is the same for every attempt.
 fn stream_name(message: &str) -> String {
     hex::encode(&Sha256::digest(message.as_bytes())[..12])
 }

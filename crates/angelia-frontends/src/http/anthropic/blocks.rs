@@ -33,7 +33,7 @@ pub(super) fn parts(
     read_blocks(content, place, |raw, place| part(role, raw, place))
 }
 
-/// Decodes a `system` message within the conversation; its texts are marked.
+/// Decodes a `system` message within the conversation. Its texts are marked.
 pub(super) fn system_parts(
     content: Option<&RawValue>,
     place: &str,
@@ -93,7 +93,7 @@ fn part(role: Role, raw: &RawValue, place: &str) -> Result<Vec<MessagePart>, Inv
             ("tool_use", Role::Assistant) => return tool_use(raw, place).map(|part| vec![part]),
             ("tool_result", Role::User) => return tool_result(raw, place).map(|part| vec![part]),
             ("thinking", Role::Assistant) => return thinking(raw, place).map(|part| vec![part]),
-            // Only the vendor can read it.
+            // Only the vendor can read this block.
             ("redacted_thinking", Role::Assistant) => return Ok(Vec::new()),
             _ => {}
         }
@@ -238,8 +238,8 @@ impl MediaSource<'_> {
     }
 }
 
-/// Decodes a document. Files and pages that we cannot read are named, so that the model can tell
-/// which content it did not get.
+/// Decodes a document. Files and pages that we cannot read are named, so that the model knows which
+/// content it did not get.
 fn document(raw: &RawValue) -> Vec<Content> {
     #[derive(Deserialize)]
     struct Document<'a> {

@@ -1,5 +1,5 @@
-//! `POST /v1/messages/count_tokens`: our own estimate, marked as one. Only the vendor could count
-//! exactly, and asking it costs the owner's quota.
+//! `POST /v1/messages/count_tokens`: our own estimate, marked as such. Only the vendor could count
+//! exactly, and asking it would use up the owner's quota.
 
 use angelia_core::model::{Content, MessagePart};
 
@@ -9,17 +9,17 @@ use super::{
     wire::TokenCount,
 };
 
-/// The approximate tokens of the largest image after it was scaled down.
+/// The approximate tokens of the largest image after scaling down.
 const IMAGE_TOKENS: u64 = 1600;
 
-/// The approximate tokens around every message and every definition.
+/// The approximate overhead in tokens of every message and every definition.
 const FRAME_TOKENS: u64 = 4;
 
 /// Returns the body of the response.
 pub fn count_tokens(body: &[u8]) -> Result<Vec<u8>, InvalidRequest> {
     let (model_request, _) = decode::decode_request(json::parse_body(body)?)?;
     let count = TokenCount { input_tokens: estimate(&model_request).max(1), estimated: true };
-    // Writing numbers into memory cannot fail.
+    // Writing to memory cannot fail.
     Ok(serde_json::to_vec(&count).unwrap_or_default())
 }
 

@@ -22,7 +22,7 @@ use super::{
 /// The prefix of a system text that is addressed to the vendor's servers, not to the model.
 const ATTRIBUTION_PREFIX: &str = "x-anthropic-billing-header:";
 
-/// The beginning of Claude Code's prompt for the title of a session.
+/// The beginning of Claude Code's prompt for a session title.
 const TITLE_PROMPT: &str = "Generate a concise, sentence-case title";
 
 pub fn decode(body: &[u8]) -> Result<(ModelRequest, MessagesDialect), HttpError> {
@@ -39,7 +39,7 @@ pub fn decode(body: &[u8]) -> Result<(ModelRequest, MessagesDialect), HttpError>
     Ok((model_request, dialect))
 }
 
-/// Decodes a request without checking whether there is something to answer.
+/// Decodes a request without checking whether there is anything to answer.
 pub(super) fn decode_request(
     request: MessagesRequest<'_>,
 ) -> Result<(ModelRequest, MessagesDialect), InvalidRequest> {
@@ -52,7 +52,7 @@ pub(super) fn decode_request(
     if request.compaction.is_some() {
         return Err(InvalidRequest::in_field(
             "compaction",
-            "conversations are not summed up here; leave it out",
+            "conversations are not compacted here; leave it out",
         ));
     }
     let offered = tools::decode_tools(&request.tools.unwrap_or_default())?;
@@ -191,8 +191,8 @@ fn wants_thinking(raw: &RawValue) -> bool {
     })
 }
 
-/// Recognises requests that Claude Code makes for its own window: the title of a session, and a
-/// probe for remaining quota.
+/// Recognises requests that Claude Code makes for its own user interface: the title of a session,
+/// and a probe for the remaining quota.
 fn is_utility(model_request: &ModelRequest) -> bool {
     let probes = model_request.max_tokens == Some(1) && model_request.messages.len() == 1;
     let titles = || {

@@ -17,14 +17,14 @@ use super::{
 };
 
 /// A placeholder for the vendor's signature of a thinking block, which we never see. Clients keep
-/// thinking blocks only with a signature.
+/// only thinking blocks with a signature.
 pub(super) const PLACEHOLDER_SIGNATURE: &str = "YW5nZWxpYQ==";
 
 /// The dialect of `POST /v1/messages`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MessagesDialect {
-    /// Includes thinking blocks. A caller that did not ask for them expects text in the first
-    /// block.
+    /// Whether to include thinking blocks. A caller that did not ask for them expects text in the
+    /// first block.
     pub thinking: bool,
 }
 
@@ -58,7 +58,7 @@ impl Dialect for MessagesDialect {
             content.push(EMPTY_TEXT);
         }
         let message = message(&answer.header, content, &answer.end);
-        // Writing text into memory cannot fail.
+        // Writing to memory cannot fail.
         serde_json::to_vec(&message).unwrap_or_default()
     }
 
@@ -71,7 +71,7 @@ impl Dialect for MessagesDialect {
     }
 }
 
-/// An empty text block: clients look for text in an answer even if it has none.
+/// An empty text block, because clients look for text even in an answer without any.
 const EMPTY_TEXT: wire::MessageBlock<'static> = wire::MessageBlock::Text { text: "" };
 
 /// The state of one stream.
@@ -85,12 +85,12 @@ pub struct MessagesEncoder {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum OpenContentBlock {
-    /// Not sent yet: the client would send an empty block back, which the API refuses.
+    /// Not sent yet: the client would send back an empty block, which the API refuses.
     Pending(PendingKind),
     Text,
     Thinking,
     Call,
-    /// Not sent at all.
+    /// Never sent.
     Hidden,
 }
 
@@ -282,7 +282,7 @@ fn event(out: &mut Vec<u8>, event: &wire::MessagesEvent<'_>) {
     out.extend_from_slice(b"event: ");
     out.extend_from_slice(event.name().as_bytes());
     out.extend_from_slice(b"\ndata: ");
-    // Writing text into memory cannot fail.
+    // Writing to memory cannot fail.
     let _infallible = serde_json::to_writer(&mut *out, event);
     out.extend_from_slice(b"\n\n");
 }

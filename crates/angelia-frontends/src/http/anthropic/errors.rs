@@ -7,8 +7,8 @@ use super::{
     wire::{MessagesErrorBody, MessagesErrorDetail, MessagesErrorDetails},
 };
 
-/// The code of a request that continues a conversation which it expects us to have kept. On this
-/// error every client sends the whole conversation, which we recognise.
+/// The code for a request that continues a conversation which it expects us to have kept. After
+/// this error, every client sends the whole conversation, which we recognise.
 pub(super) const THREAD_NOT_FOUND: &str = "thread_not_found";
 
 pub(super) fn error_body(error: &HttpError) -> Vec<u8> {
@@ -21,16 +21,16 @@ pub(super) fn error_body(error: &HttpError) -> Vec<u8> {
             details: error_code.map(|error_code| MessagesErrorDetails { error_code }),
         },
     };
-    // Writing text into memory cannot fail.
+    // Writing to memory cannot fail.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// Returns the error type; only types that the API's own clients know.
+/// Returns the error type, which must be one that the API's own clients know.
 const fn error_type(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::Failed(FailureKind::Auth) | ErrorKind::NoKey => "authentication_error",
         ErrorKind::Failed(FailureKind::RateLimited) | ErrorKind::Busy => "rate_limit_error",
-        // Claude Code retries this one twice, other failures of the server for minutes.
+        // Claude Code retries this error twice, but other server errors for minutes.
         ErrorKind::Failed(FailureKind::Unavailable) | ErrorKind::Stopping => "overloaded_error",
         ErrorKind::Failed(FailureKind::Timeout) | ErrorKind::TooSlow => "timeout_error",
         ErrorKind::Failed(FailureKind::Refused) | ErrorKind::NotGranted => "permission_error",

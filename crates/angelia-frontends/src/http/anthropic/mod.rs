@@ -23,8 +23,8 @@ pub use count_tokens::count_tokens;
 pub use decode::decode;
 pub use encode::{MessagesDialect, MessagesEncoder};
 
-/// The probes that Claude Code sends before its first request, to open its connection early. It
-/// sends no key with them and ignores the response.
+/// Routes the probes that Claude Code sends before its first request, to open its connection early.
+/// It sends no key with them and ignores the response.
 pub(super) fn probes() -> Router<Arc<ApiState>> {
     let here = || async { StatusCode::NO_CONTENT };
     Router::new().route("/", head(here)).route("/api/hello", head(here))

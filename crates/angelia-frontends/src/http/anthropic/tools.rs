@@ -1,4 +1,4 @@
-//! The caller's tools, and the choice which of them the model may or must call.
+//! The caller's tools, and the choice of which ones the model may or must call.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -50,8 +50,8 @@ const VENDOR_TOOLS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Decodes the tools that the caller runs. Tools that the vendor would run itself (web search and
-/// the like) are accepted and not offered, because they cannot be run here.
+/// Decodes the tools that the caller runs. Tools that the vendor would run itself, such as web
+/// search, are accepted but not offered, because they cannot run here.
 pub(super) fn decode_tools(raw: &[&RawValue]) -> Result<Vec<CallerTool>, InvalidRequest> {
     let mut tools: Vec<CallerTool> = Vec::with_capacity(raw.len());
     for (index, raw) in raw.iter().enumerate() {
@@ -109,7 +109,7 @@ pub(super) fn choice(
         "none" => Ok(ToolChoice::None),
         "any" if tools.is_empty() => Err(InvalidRequest::in_field(
             "tool_choice",
-            "there is no tool here that the model could be made to call",
+            "there is no tool that the model could be forced to call",
         )),
         "any" => Ok(ToolChoice::Required),
         "tool" => {

@@ -1,4 +1,5 @@
-//! The JSON types of the Messages API: requests as far as we read them, and everything we write.
+//! The JSON types of the Messages API: the parts of requests that we read, and everything that we
+//! write.
 
 use std::sync::Arc;
 

@@ -51,7 +51,7 @@ pub(super) async fn list(
     Ok(Json(ResourceList { next: page.next, data }))
 }
 
-/// Describes approvals, with their sessions and short ids.
+/// Describes approvals, including their sessions and short ids.
 pub(super) async fn approval_resources(
     engine: &Engine,
     records: &[ApprovalRecord],
@@ -101,7 +101,7 @@ impl From<Decision> for DecisionBody {
     }
 }
 
-/// Only the owner decides over `/api` and through a host.
+/// Only the owner decides through `/api` or a host.
 impl From<DecisionBody> for Decision {
     fn from(body: DecisionBody) -> Self {
         let answers = body.answers.into_iter();
@@ -125,7 +125,7 @@ fn read_verdict<'de, D: Deserializer<'de>>(value: D) -> Result<Verdict, D::Error
     let text = String::deserialize(value)?;
     Verdict::parse(&text).ok_or_else(|| {
         let known = Verdict::ALL.map(Verdict::as_str).join(", ");
-        D::Error::custom(format!("`{text}` is no verdict; use one of {known}"))
+        D::Error::custom(format!("`{text}` is not a verdict; use one of {known}"))
     })
 }
 
@@ -157,7 +157,7 @@ pub(super) async fn decide(
     Ok(Json(DecisionReceipt { id: id.to_string(), verdict }))
 }
 
-/// Returns the reason why an approval cannot be decided.
+/// Returns why an approval cannot be decided.
 async fn not_pending(state: &ApiState, id: ApprovalId) -> HttpError {
     let message = match state.engine.approval(id).await.map(|record| record.resolution) {
         Err(error) => return error.into(),

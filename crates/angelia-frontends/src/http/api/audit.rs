@@ -1,4 +1,4 @@
-//! `/api/audit`: who has decided, changed, deleted or exposed something. Rows are only ever added.
+//! `/api/audit`: who decided, changed, deleted or exposed something. Rows are only ever added.
 
 use angelia_core::{model::AuditRecord, ports::AuditQuery};
 use axum::{Json, extract::State};
@@ -76,7 +76,7 @@ pub(super) async fn list(
         .map(str::parse)
         .transpose()
         .map_err(|_| HttpError::invalid("since: write a time such as 2026-01-31T12:00:00Z"))?;
-    // One row more than is shown tells whether there is a next page.
+    // One extra row tells whether there is a next page.
     let query = AuditQuery { since, before, limit: limit + 1 };
     let rows = state.engine.audit(query).await?;
     let shown = &rows[..rows.len().min(limit)];

@@ -33,10 +33,10 @@ use super::super::{
     sse, state::SharedState,
 };
 
-/// The sender if the request names none.
+/// The sender if the request does not name one.
 const DEFAULT_SENDER: &str = "api";
 
-/// The bus of this daemon, for callers over HTTP.
+/// This daemon's bus, for callers over HTTP.
 #[derive(Clone)]
 pub struct BusApi {
     pub bus: Arc<dyn Bus>,
@@ -97,7 +97,7 @@ pub(super) async fn send(
     if let Some(session) = agent.and_then(|Extension(agent)| agent.outermost_session()) {
         message = message.with_sender_session(session);
     }
-    // It is fine if nobody follows the messages.
+    // It does not matter whether anybody follows the messages.
     let _nobody = bus.incoming.send(message.clone());
     let receipts = bus.bus.publish(vec![message], None).await.await;
     match receipts.into_iter().next() {
@@ -194,7 +194,7 @@ impl From<EndpointState> for BusEndpoint {
     }
 }
 
-/// Streams messages as they come in. Earlier messages are with their receivers.
+/// Streams messages as they arrive. Earlier messages are with their receivers.
 pub(super) async fn events(State(state): SharedState) -> Result<Response, HttpError> {
     let messages = require_bus(&state)?.incoming.subscribe();
     let stop = state.tasks.stop_token().clone();

@@ -1,5 +1,5 @@
-//! `/api/bus/messages` and `/api/bus/dead`: the messages that wait, and those that will not be
-//! delivered any more.
+//! `/api/bus/messages` and `/api/bus/dead`: the messages that wait, and those that will never be
+//! delivered.
 
 use angelia_core::{
     model::{
@@ -141,7 +141,7 @@ pub(super) async fn dead(
     let before = before
         .map_err(|_| HttpError::invalid("cursor: this is not the `next` of an earlier page"))?;
     let limit = limit(params.limit);
-    // One more than is shown tells whether there is a next page.
+    // One extra row tells whether there is a next page.
     let found = bus.dead_letters(before.map(BusPosition), limit + 1).await;
     let found = found.map_err(|error| bus_error(&error))?;
     let shown = &found[..found.len().min(limit)];
@@ -174,7 +174,7 @@ fn bus_error(error: &BusError) -> HttpError {
     let message = error.to_string();
     match error {
         BusError::NotFound => HttpError::new(ErrorKind::NotFound, message)
-            .with_hint("`angelia bus dead list` shows which there are"),
+            .with_hint("`angelia bus dead list` lists them"),
         BusError::Full(_) => HttpError::new(ErrorKind::Busy, message),
         BusError::Closed => HttpError::new(ErrorKind::Stopping, message),
         BusError::Failed { .. } => HttpError::internal(message),

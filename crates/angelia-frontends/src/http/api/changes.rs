@@ -1,5 +1,5 @@
-//! `GET /api/events`: everything that changes, as server-sent events. Each event has the new resource
-//! itself; the text of a running turn is in the events of that turn.
+//! `GET /api/events`: all changes, as server-sent events. Each event contains the new resource
+//! itself. The text of a running turn is in the events of that turn.
 
 use axum::{
     body::Body,

@@ -1,5 +1,5 @@
 //! `/api/keys` and `/api/deliveries`: who else may use this daemon, and what it sends to channels.
-//! Neither shows a secret, and neither changes anything.
+//! Neither reveals a secret or changes anything.
 
 use std::collections::HashMap;
 

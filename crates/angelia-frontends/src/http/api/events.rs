@@ -1,5 +1,5 @@
-//! `GET /api/turns/{id}/events`: a turn as server-sent events, live or from the record, from any
-//! number on.
+//! `GET /api/turns/{id}/events`: a turn as server-sent events, live or from the record, starting
+//! after any event.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -46,7 +46,7 @@ pub(super) async fn events(
     QueryParams(query): QueryParams<EventsQuery>,
 ) -> Result<Response, HttpError> {
     let reader = if agent.is_some() { EventReader::Agent } else { EventReader::Owner };
-    // The header is more recent than the query: a reconnecting browser repeats the original URL.
+    // The header is newer than the query: a reconnecting browser repeats the original URL.
     let after = last_event_id(&headers)?.or(query.after).unwrap_or(0);
     let mut watch = state.engine.watch(turn, after).await?;
     let mut first = None;
@@ -78,17 +78,17 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<Seq>, HttpError> {
     }
 }
 
-/// Parses an event number as we write it: digits only, at most 18.
+/// Parses an event number in our format: only digits, at most 18.
 fn parse_seq(id: &str) -> Option<Seq> {
     let is_one = id.len() <= 18 && id.bytes().all(|byte| byte.is_ascii_digit());
     is_one.then(|| id.parse().ok()).flatten()
 }
 
-/// Who reads the events.
+/// The reader of the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EventReader {
     Owner,
-    /// The process of an agent, which must not read a file by asking to edit it.
+    /// An agent's process, which must not read a file by asking to edit it.
     Agent,
 }
 
@@ -111,7 +111,7 @@ impl EventReader {
     }
 }
 
-/// Interrupts its turn when the client disconnects.
+/// Interrupts its turn when dropped, which happens when the client disconnects.
 struct InterruptOnDrop {
     state: Arc<ApiState>,
     turn: TurnId,
@@ -124,7 +124,7 @@ impl Drop for InterruptOnDrop {
     }
 }
 
-/// Encodes events as they come, and a keep-alive comment when nothing happens for a while.
+/// Encodes events as they arrive, and a keep-alive comment when nothing happens for a while.
 fn event_stream(
     watch: TurnWatch,
     first: Option<EventBatch>,

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::super::dialect::content::{IMAGE_MEDIA_TYPES, is_blank};
 use crate::embedded_data::{decode_base64, encode_base64};
 
-/// The JSON schema of an input.
+/// Returns the JSON schema of an input.
 pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
     let text = |text: Value| {
         json!({
@@ -50,7 +50,7 @@ pub(super) fn schema(_: &mut SchemaGenerator) -> Schema {
     ]})
 }
 
-/// The input of a turn. One that was read is never blank.
+/// The input of a turn. A deserialized input is never blank.
 #[derive(Clone, Debug, Default)]
 pub struct TurnInput(pub Vec<Content>);
 
@@ -108,8 +108,8 @@ struct InputBlock(Content);
 
 impl<'de> Deserialize<'de> for InputBlock {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// The fields of all block types; which belong together is checked below, with better error
-        /// messages.
+        /// The fields of all block types. The code below checks which ones belong together, with
+        /// better error messages.
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Fields {

@@ -1,4 +1,4 @@
-//! `/api/login`: signs a browser in with a code, and lists and revokes the browsers.
+//! `/api/login`: signs a browser in with a code; lists and revokes browsers.
 
 use std::net::SocketAddr;
 
@@ -90,7 +90,8 @@ impl BrowserResource {
     }
 }
 
-/// Makes a code for a command at this machine. The token alone is not enough: agents can read it.
+/// Creates a code for a command on this machine. The token alone does not suffice, because agents
+/// can read it.
 pub(super) async fn make_code(
     State(state): SharedState,
     Extension(source): Extension<ConnectionSource>,
@@ -106,8 +107,8 @@ pub(super) async fn make_code(
     Ok((StatusCode::CREATED, Json(LoginCodeResource { url, expires_at })))
 }
 
-/// Returns where a browser of this machine finds the page: a daemon that listens everywhere is on
-/// loopback too.
+/// Returns the address of the page for a browser on this machine. A daemon that listens on all
+/// addresses is also on loopback.
 fn page_address(listened_on: &str) -> String {
     match listened_on.parse::<SocketAddr>() {
         Ok(address) if address.ip().is_unspecified() => format!("127.0.0.1:{}", address.port()),
@@ -130,7 +131,7 @@ pub(super) async fn sign_in(
     Ok((StatusCode::CREATED, Json(LoginResource { token: new.token, expires_at })))
 }
 
-/// Reads the body of somebody who has no token yet.
+/// Reads the body of a caller that has no token yet.
 async fn read_body(body: Body) -> Result<LoginBody, HttpError> {
     let read = Limited::new(body, MAX_BODY_BYTES).collect().await;
     let bytes = read

@@ -23,7 +23,7 @@ pub(super) async fn profiles(State(state): SharedState) -> Json<ResourceList<Pro
     Json(ResourceList::whole(profiles.iter().map(ProfileResource::from).collect()))
 }
 
-/// Probes the program of each executor, so it takes as long as the slowest of them.
+/// Probes the program of each executor, which takes as long as the slowest one.
 pub(super) async fn executors(State(state): SharedState) -> Json<ResourceList<ExecutorResource>> {
     let probes = state.engine.executors().iter().map(|executor| async {
         let spec = first_profile_spec(&state, executor.name()).await;
@@ -34,7 +34,7 @@ pub(super) async fn executors(State(state): SharedState) -> Json<ResourceList<Ex
     Json(ResourceList::whole(join_all(probes).await))
 }
 
-/// Returns the specification of the first profile of an executor: that profile may name another
+/// Returns the specification of an executor's first profile, because that profile may name another
 /// binary.
 async fn first_profile_spec(state: &ApiState, executor: &'static str) -> SessionSpec {
     let profiles = state.profiles.list();

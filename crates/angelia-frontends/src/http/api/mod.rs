@@ -1,6 +1,6 @@
-//! `/api`: sessions, turns, approvals, the audit, the configuration, schedules, the bus, status, usage and search,
-//! the profiles and executors of this machine, the browsers that are signed in, everything that changes, and the
-//! restart of the daemon.
+//! `/api`: sessions, turns, approvals, the audit, the configuration, schedules, the bus, status, usage and
+//! search, the profiles and executors of this machine, the signed-in browsers, the stream of all changes, and
+//! the restart of the daemon.
 
 mod approvals;
 mod audit;
@@ -109,7 +109,7 @@ pub(super) fn routes() -> Router<Arc<ApiState>> {
         .route("/executors", get(machine::executors))
 }
 
-/// Extracts the id in the path. A malformed id is reported as not found.
+/// Extracts the id from the path. A malformed id counts as not found.
 struct PathId<T>(T);
 
 impl<T: FromStr, S: Send + Sync> FromRequestParts<S> for PathId<T> {

@@ -72,12 +72,12 @@ impl PageQuery {
         self.prefix.as_deref().map(|text| IdPrefix::parse(text).ok_or_else(wrong)).transpose()
     }
 
-    /// Returns the statuses that are asked for; none if all are.
+    /// Returns the requested statuses; empty if all are.
     pub(super) fn statuses(&self) -> Vec<Arc<str>> {
         words(self.status.as_deref(), ',').collect()
     }
 
-    /// Returns the sessions to query.
+    /// Returns the query for the requested sessions.
     pub(super) fn sessions(&self) -> Result<SessionQuery, HttpError> {
         let page = self.page()?;
         let order = match self.sort.as_deref() {
@@ -103,8 +103,8 @@ impl PageQuery {
         limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT)
     }
 
-    /// Returns the page to query: one record more than is shown, which tells whether there is a
-    /// next page.
+    /// Returns the page to query. It has one extra record, which tells whether there is a next
+    /// page.
     pub(super) fn page(&self) -> Result<Page, HttpError> {
         let before = match &self.cursor {
             None => None,
@@ -130,7 +130,7 @@ impl PageQuery {
     }
 }
 
-/// Returns the parts of a text that are not empty.
+/// Returns the non-empty parts of a text.
 fn words(text: Option<&str>, between: char) -> impl Iterator<Item = Arc<str>> {
     let parts = text.into_iter().flat_map(move |text| text.split(between));
     parts.map(str::trim).filter(|part| !part.is_empty()).map(Into::into)

@@ -1,4 +1,4 @@
-//! `/api/usage`, `/api/usage/cold` and `/api/search`: questions about the whole record.
+//! `/api/usage`, `/api/usage/cold` and `/api/search`: queries over the whole record.
 
 use angelia_core::model::{
     ColdStart, SearchQuery, SearchTerms, SessionId, TurnId, UsageBucket, UsageGroup, UsageQuery,
@@ -68,7 +68,7 @@ impl UsageParams {
 
 pub(super) fn parse_time(field: &str, text: Option<&str>) -> Result<Option<Timestamp>, HttpError> {
     let parse = |text: &str| {
-        // A `+` that is not escaped in a URL arrives as a space.
+        // An unescaped `+` in a URL arrives as a space.
         text.replace(' ', "+").parse().map_err(|_| {
             HttpError::invalid(format!("{field}: this is not a time like 2026-11-17T00:00:00Z"))
         })
@@ -175,7 +175,7 @@ pub(super) async fn search(
     let limit = limit.unwrap_or(DEFAULT_MATCHES).clamp(1, MAX_MATCHES);
     let mut found = Vec::new();
     for one in state.engine.search(SearchQuery { terms, limit }).await? {
-        // It may have been deleted meanwhile.
+        // The session may have been deleted meanwhile.
         if let Ok(session) = state.engine.session(one.session).await {
             found.push(SearchResource::new(&one, session.title.as_deref()));
         }

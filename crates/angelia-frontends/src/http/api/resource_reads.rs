@@ -1,4 +1,4 @@
-//! Reads resources as their own paths show them, for the change feed.
+//! Reads resources in the form that their own paths show, for the change feed.
 
 use angelia_core::{
     engine::{Engine, EngineError},
@@ -19,10 +19,10 @@ use super::{
     {approvals, schedules, sessions, status},
 };
 
-/// How many of the newest deliveries are followed.
+/// How many of the newest deliveries are tracked.
 const MAX_DELIVERIES: usize = 50;
 
-/// Returns a session; `None` if it has been deleted.
+/// Returns a session, or `None` if it was deleted.
 pub(in crate::http) async fn session(
     state: &ApiState,
     id: SessionId,
@@ -33,7 +33,7 @@ pub(in crate::http) async fn session(
     }
 }
 
-/// Describes a turn, with what it does now if it runs.
+/// Describes a turn, including what it is doing now if it runs.
 pub(in crate::http) fn turn(engine: &Engine, record: &TurnRecord) -> TurnResource {
     TurnResource::from(record).with_activity(engine.turn_activity(record.id))
 }
@@ -72,7 +72,7 @@ pub(in crate::http) async fn channels(state: &ApiState) -> Result<Vec<ChannelRes
     status::channels_with_codes(state).await
 }
 
-/// Returns the endpoints of the bus; none if there is no bus.
+/// Returns the endpoints of the bus; empty if there is no bus.
 pub(in crate::http) fn endpoints(state: &ApiState) -> Vec<BusEndpoint> {
     state.bus.as_ref().map(bus::list_endpoints).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! `POST /api/restart`: restarts the daemon. The response reports what the daemon waits for; a
-//! caller that goes away before the restart is committed takes it back.
+//! `POST /api/restart`: restarts the daemon. The response reports what the daemon waits for. If the
+//! caller disconnects before the restart is committed, the restart is cancelled.
 
 use std::{
     convert::Infallible,
@@ -26,7 +26,7 @@ use super::super::{
     ErrorKind, HttpError, body::JsonBody, resources::TurnResource, sse, state::SharedState,
 };
 
-/// More than a daemon reports before its caller reads it.
+/// More messages than a daemon reports before its caller reads them.
 const MAX_UNREAD_PROGRESS: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -37,33 +37,33 @@ pub struct RestartBody {
     pub now: bool,
 }
 
-/// How a restart goes.
+/// The progress of a restart.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum RestartProgress {
-    /// The daemon takes no new work, and waits.
+    /// The daemon accepts no new work, and waits.
     #[serde(rename = "restart.waiting")]
     Waiting {
-        /// Turns that have until `drain` is over.
+        /// Turns that may continue until `drain` is over.
         running: Vec<TurnResource>,
         /// Turns that wait for a person or a caller's tool.
         waiting: Vec<TurnResource>,
-        /// How many turns go on in the next process.
+        /// How many turns continue in the next process.
         queued: usize,
     },
-    /// Nothing takes the restart back any more.
+    /// The restart can no longer be cancelled.
     #[serde(rename = "restart.committed")]
     Committed,
 }
 
-/// A restart that somebody has asked for. It is taken back when the receiver of its progress is gone.
+/// A requested restart. It is cancelled when the receiver of its progress is gone.
 #[derive(Debug)]
 pub struct RestartRequest {
     pub now: bool,
     pub progress: mpsc::Sender<RestartProgress>,
 }
 
-/// Passes restarts to the daemon, one at a time.
+/// Passes restart requests to the daemon, one at a time.
 #[derive(Clone, Debug)]
 pub struct RestartRequests {
     requests: mpsc::Sender<RestartRequest>,
@@ -80,13 +80,13 @@ impl RestartRequests {
         if self.is_under_way.swap(true, Ordering::AcqRel) {
             let message = "a restart is already under way";
             return Err(HttpError::new(ErrorKind::Conflict, message)
-                .with_hint("wait for it, or take it back with Ctrl-C where it was asked for"));
+                .with_hint("wait for it, or cancel it with Ctrl-C where it was requested"));
         }
         Ok(RestartClaim(Arc::clone(&self.is_under_way)))
     }
 }
 
-/// The right to restart, given back when dropped.
+/// The exclusive right to restart, released when dropped.
 struct RestartClaim(Arc<AtomicBool>);
 
 impl Drop for RestartClaim {

@@ -1,4 +1,4 @@
-//! `/api/schedules`: turns that begin by themselves.
+//! `/api/schedules`: turns that start on their own.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -67,14 +67,14 @@ pub struct NewScheduleBody {
 }
 
 impl NewScheduleBody {
-    /// Returns the schedule that is asked for. `Err` says what is wrong.
+    /// Returns the requested schedule. The error tells what is wrong.
     pub fn into_record(self, id: Uuid, now: Timestamp) -> Result<ScheduleRecord, String> {
         if self.prompt.trim().is_empty() {
             return Err("prompt: there must be some text".to_owned());
         }
         let zone = find_zone(self.tz.as_deref()).map_err(|error| format!("tz: {error}"))?;
         let trigger = Trigger::parse(&self.spec, &zone).map_err(|error| error.to_string())?;
-        // The name is what is kept.
+        // Only the name of a zone is stored.
         if trigger.zone().is_some_and(|zone| zone.iana_name().is_none()) {
             return Err("tz: name a zone: this machine's has no name".to_owned());
         }
@@ -84,7 +84,7 @@ impl NewScheduleBody {
             return Err(format!("{at} has passed"));
         }
         if let Some(to) = &self.to {
-            // Which channels there are is known to the daemon.
+            // Only the daemon knows which channels exist.
             EndpointName::check(to).map_err(|error| format!("to: {error}"))?;
         }
         let mut record = ScheduleRecord {
@@ -110,7 +110,7 @@ impl NewScheduleBody {
     }
 }
 
-/// Returns the zone with this name, or that of this machine.
+/// Returns the zone with this name or, without one, that of this machine.
 pub fn find_zone(name: Option<&str>) -> Result<TimeZone, String> {
     match name.map(TimeZone::get) {
         Some(named) => named.map_err(|error| error.to_string()),
@@ -120,7 +120,7 @@ pub fn find_zone(name: Option<&str>) -> Result<TimeZone, String> {
     }
 }
 
-/// Returns the choice that is written so, or the default. `Err` lists the choices.
+/// Returns the choice with this spelling, or the default. The error lists the choices.
 fn choose<T: Copy + Default>(
     word: Option<&str>,
     all: &[T],
@@ -181,10 +181,10 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(shown)))
 }
 
-/// How many endpoints of the bus are named to somebody who has named none.
+/// How many bus endpoints the error about an unknown target lists.
 const MAX_NAMED_ENDPOINTS: usize = 10;
 
-/// Says what a result can be sent to besides channels.
+/// Describes where a result can go besides channels.
 fn list_endpoints(state: &ApiState) -> String {
     let Some(api) = &state.bus else {
         return "a channel is `platform:chat`; there are no endpoints without a bus".to_owned();
@@ -203,7 +203,7 @@ fn list_endpoints(state: &ApiState) -> String {
     format!("a channel is `platform:chat`, an endpoint a name without `:`; {known}")
 }
 
-/// Describes what was done to a schedule, for the audit.
+/// Describes a change to a schedule, for the audit.
 pub fn schedule_audit_subject(what: &str, schedule: &ScheduleRecord) -> String {
     format!("{what} {} ({})", schedule.id, schedule.trigger)
 }
@@ -252,7 +252,7 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Describes schedules with their short ids.
+/// Describes schedules, including their short ids.
 pub(super) async fn describe_all(
     engine: &Engine,
     found: &[ScheduleSummary],
@@ -277,7 +277,7 @@ async fn describe(
     Ok(shown)
 }
 
-/// Shows the state of a turn that has not ended.
+/// Replaces the status with that of the turn, if the turn has not ended.
 async fn set_live_status(
     engine: &Engine,
     result: &mut OccurrenceResource,

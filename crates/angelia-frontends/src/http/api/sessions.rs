@@ -103,7 +103,7 @@ pub struct NewSessionBody {
 }
 
 impl NewSessionBody {
-    /// Returns what begins the session.
+    /// Returns what creates the session.
     pub(crate) fn session_source(&self) -> Result<SessionSource, HttpError> {
         let Some(source) = &self.source else {
             return Ok(SessionSource::Http);
@@ -121,7 +121,7 @@ impl NewSessionBody {
         }
     }
 
-    /// Splits the body into the request to the profiles, and the title and name of the session.
+    /// Splits the body into the request to the profiles, and the session's title and name.
     pub(crate) fn into_parts(
         self,
         at_terminal: bool,
@@ -218,7 +218,7 @@ pub struct SessionChangeBody {
     pub model: Option<Arc<str>>,
 }
 
-/// Tells a field that is `null` from one that is missing.
+/// Distinguishes a `null` field from a missing one.
 #[expect(clippy::option_option, reason = "missing, null and a text are three things")]
 fn even_null<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<Arc<str>>>, D::Error> {
     Option::deserialize(value).map(Some)

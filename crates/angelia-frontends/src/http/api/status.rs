@@ -24,7 +24,7 @@ use super::{
     schedules::describe_all,
 };
 
-/// More turns or approvals than this are not listed at a glance.
+/// The limit on turns and approvals in the status.
 const MAX_LISTED: usize = 200;
 
 /// What the daemon knows about itself.
@@ -34,7 +34,7 @@ pub struct DaemonInfo {
     pub address: String,
 }
 
-/// Midnight of this day in the local time zone.
+/// Returns the last midnight in the local time zone.
 pub fn today_begins() -> Option<Timestamp> {
     Zoned::now().start_of_day().ok().map(|midnight| midnight.timestamp())
 }
@@ -88,7 +88,7 @@ fn bus(state: &ApiState) -> Option<BusStatusResource> {
     })
 }
 
-/// Returns the channels with the codes of people who ask to be let in.
+/// Returns the channels with their open pairing codes.
 pub(super) async fn channels_with_codes(
     state: &ApiState,
 ) -> Result<Vec<ChannelResource>, HttpError> {
@@ -123,7 +123,7 @@ pub(super) async fn agents(State(state): SharedState) -> Json<ResourceList<Agent
 
 pub(super) async fn list_agents(state: &ApiState) -> Vec<AgentResource> {
     let table = Arc::clone(&state.agent_processes);
-    // The process table is read from files.
+    // Reading the process table means reading files.
     let processes = tokio::task::spawn_blocking(move || table.list()).await.unwrap_or_default();
     let live = state.engine.live_agents();
     let of_session = |process: &&AgentProcess, session| process.session == Some(session);

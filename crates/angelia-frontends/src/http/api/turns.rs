@@ -34,10 +34,10 @@ use super::{
 };
 use crate::mcp::lineage::caller_name;
 
-/// Marks the response to a repeated request; it describes the turn of the first one.
+/// Marks the response to a repeated request, which describes the turn of the first one.
 pub const REPEAT_HEADER: &str = "x-angelia-repeat";
 
-/// How long a key is remembered.
+/// How long an idempotency key is remembered.
 pub const IDEMPOTENCY_WINDOW: Duration = Duration::from_hours(24);
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -100,7 +100,7 @@ pub(super) async fn submit(
     let submitted = state.engine.submit_with(new).await?;
     let mut accepted = AcceptedTurnResource::new(session, &submitted);
     if submitted.is_repeat {
-        // The turn of an earlier request may have progressed or ended.
+        // The turn of the first request may have progressed or ended.
         let turn = state.engine.turn(submitted.turn).await?;
         turn.state.as_str().clone_into(&mut accepted.status);
     }
@@ -118,7 +118,7 @@ async fn turn_options(
     Ok(body.options(origin)?)
 }
 
-/// Makes a turn of an agent one that its session delegates, within the limits of that session.
+/// Marks an agent's turn as delegated by its session, within that session's limits.
 async fn delegate(
     state: &ApiState,
     agent: &AgentCaller,
@@ -198,7 +198,7 @@ pub(super) async fn interrupt(
     JsonBody(body): JsonBody<InterruptBody>,
 ) -> Result<(StatusCode, Json<TurnResource>), HttpError> {
     state.engine.interrupt(id, body.kill).await?;
-    // The current state; the turn's events report how it ended.
+    // This is the current state; the turn's events report how it ended.
     let turn = state.engine.turn(id).await?;
     Ok((StatusCode::ACCEPTED, Json((&turn).into())))
 }

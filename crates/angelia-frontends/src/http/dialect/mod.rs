@@ -1,15 +1,15 @@
 //! The part that the model APIs share. A dialect (`anthropic`, `openai::chat`, `openai::responses`)
 //! decodes its request into a [`ModelRequest`], and encodes [`AnswerChunk`]s into its own stream
-//! events or a [`CompleteAnswer`] into its own object. Everything in between is here, once.
+//! events or a [`CompleteAnswer`] into its own object. This module does everything in between.
 //!
-//! Start reading at `serve`: it takes a request through the four folders, in this order.
+//! Start reading at `serve`, which takes a request through the four folders, in this order.
 //!
-//! - `request`: reads the caller's request. The decoded request with its headers, its conversation,
+//! - `request`: reads the caller's request: the decoded body with its headers, its conversation,
 //!   the session specification of its model id, and the limits of its key.
-//! - `matching`: chooses the turn that answers. The turn of a repeated request, a turn that waits
+//! - `matching`: chooses the turn that answers: the turn of a repeated request, a turn that waits
 //!   for tool results, or a new turn of the session with this history.
-//! - `answer`: the events of that turn become chunks, and the chunks a checked, recorded answer.
-//! - `respond`: the chunks become an HTTP response in the caller's dialect.
+//! - `answer`: turns the turn's events into chunks, and the chunks into a checked, recorded answer.
+//! - `respond`: writes the chunks as an HTTP response in the caller's dialect.
 
 mod answer;
 mod matching;

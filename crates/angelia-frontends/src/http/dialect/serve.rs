@@ -1,4 +1,4 @@
-//! Serves a request of a model API, from the decoded body to the HTTP response.
+//! Serves a request to a model API, from the decoded body to the HTTP response.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::http::{ApiState, HttpError, Principal, caller_limits::BodyReservation};
 
-/// Serves a request that the dialect has decoded, or answers with the reason why it could not.
+/// Serves a decoded request, or responds with the reason why it could not be decoded.
 pub(in crate::http) async fn serve<D: Dialect>(
     state: Arc<ApiState>,
     principal: Principal,

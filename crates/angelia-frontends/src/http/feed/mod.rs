@@ -1,11 +1,11 @@
-//! The change feed behind `GET /api/events`. One task reads what has changed and writes it once,
-//! however many clients follow; every client reads at its own pace from a ring of recent events, so a
-//! slow one delays nobody.
+//! The change feed behind `GET /api/events`. One task reads each change and encodes it once, however
+//! many clients follow. Each client reads from a ring of recent events at its own pace, so a slow one
+//! does not delay others.
 //!
-//! - [`ChangeFeed`]: the ring, and who follows it; [`follow`]: the stream of one client.
-//! - `producer`: the task that turns announcements of the engine into events.
-//! - `pending`: which things have changed and may be reported now.
-//! - `resource_lists`: lists that are compared with what was reported last.
+//! - [`ChangeFeed`]: the ring and its readers; [`follow`]: the stream of one client.
+//! - `producer`: the task that turns the engine's announcements into events.
+//! - `pending`: what has changed and may be reported now.
+//! - `resource_lists`: compares lists with what was last reported.
 
 mod pending;
 mod producer;
@@ -24,7 +24,7 @@ use angelia_wire::sse::SseEncoder;
 pub use self::ring::ChangeFeed;
 
 /// Returns the events after the one with this id. A client that is new, has missed too much, or knows
-/// another process is told to read everything again by a `reset`.
+/// the ids of another process gets a `reset`, which tells it to read everything again.
 pub(super) fn follow(
     state: &Arc<ApiState>,
     last: Option<&str>,

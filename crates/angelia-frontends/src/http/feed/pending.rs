@@ -1,5 +1,5 @@
-//! Which things have changed and have not been reported yet. One thing is reported at most so often,
-//! however often it changes; its last change always is.
+//! Tracks what has changed but was not reported yet. Each topic is reported at a limited rate,
+//! however often it changes, but its last change is always reported.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,7 +12,7 @@ use angelia_core::{
 };
 use tokio::time::Instant;
 
-/// A thing whose changes are reported.
+/// Something whose changes are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Topic {
     Session(SessionId),
@@ -27,7 +27,7 @@ pub(super) enum Topic {
 }
 
 impl Topic {
-    /// The shortest time between two reports.
+    /// Returns the minimum time between two reports.
     const fn interval(self) -> Duration {
         match self {
             Self::Turn(_) | Self::Session(_) => Duration::from_millis(250),
@@ -67,12 +67,13 @@ impl PendingChanges {
         self.changed.clear();
     }
 
-    /// When the next thing may be reported; `None`: nothing has changed.
+    /// Returns when the next topic may be reported, or `None` if nothing has changed.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.changed.iter().map(|topic| self.due_at(*topic)).min()
     }
 
-    /// Returns what may be reported now: approvals first, because people wait for them.
+    /// Returns the topics that may be reported now. Approvals come first, because people wait for
+    /// them.
     pub(super) fn take_due(&mut self, now: Instant) -> Vec<Topic> {
         let due = |topic: &&Topic| self.due_at(**topic) <= now;
         let mut topics: Vec<Topic> = self.changed.iter().filter(due).copied().collect();
@@ -109,7 +110,7 @@ mod tests {
             tokio::time::advance(Duration::from_millis(1)).await;
         }
         assert_eq!(reports, 4);
-        // The last change is reported when its time has come.
+        // The last change is reported when its interval is over.
         let due = pending.next_due().unwrap();
         assert_eq!(pending.take_due(due), [turn]);
         assert_eq!(pending.next_due(), None);

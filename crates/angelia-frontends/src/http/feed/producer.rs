@@ -1,4 +1,4 @@
-//! The task that turns announcements into events: reads each thing that has changed, once for all
+//! The task that turns announcements into events. It reads each changed resource once for all
 //! clients.
 
 use std::{sync::Arc, time::Duration};
@@ -26,7 +26,7 @@ use super::{
     resource_lists::{ResourceListState, encode},
 };
 
-/// The lists that are compared with what was reported last.
+/// The lists that are compared with what was last reported.
 const LISTS: [Topic; 6] = [
     Topic::Agents,
     Topic::Quotas,
@@ -36,10 +36,10 @@ const LISTS: [Topic; 6] = [
     Topic::Channels,
 ];
 
-/// How often the things that announce nothing are looked at: listeners of the bus, deliveries, chats.
+/// How often to check what announces no changes: listeners of the bus, deliveries, chats.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Longer inputs are cut in the feed, which reports a running turn again and again.
+/// Longer inputs are cut in the feed, which reports a running turn repeatedly.
 const MAX_INPUT_CHARS: usize = 4096;
 
 struct Producer {
@@ -56,7 +56,7 @@ struct Producer {
     channels: ResourceListState,
 }
 
-/// Starts the task. It ends a while after the last client has gone.
+/// Starts the task. It ends a while after the last client has disconnected.
 pub(super) fn spawn(state: &Arc<ApiState>) {
     let producer = Producer {
         changes: state.engine.subscribe(),
@@ -112,14 +112,14 @@ impl Producer {
         }
     }
 
-    /// Every client must read everything again, because announcements were missed.
+    /// Makes every client read everything again, because announcements were missed.
     async fn start_over(&mut self) {
         self.pending.clear();
         self.read_lists().await;
         self.state.feed.reset();
     }
 
-    /// Reads the lists without reporting them: clients read them themselves, after this.
+    /// Reads the lists without reporting them, because clients read them themselves after this.
     async fn read_lists(&mut self) {
         for topic in LISTS {
             if let Err(error) = self.changed_in_list(topic).await {
@@ -155,7 +155,7 @@ impl Producer {
     async fn report_turn(&self, id: TurnId) -> Result<(), HttpError> {
         let turn = match self.state.engine.turn(id).await {
             Ok(turn) => turn,
-            // Its session has been deleted.
+            // The turn's session was deleted.
             Err(EngineError::NotFound(_)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
@@ -176,7 +176,7 @@ impl Producer {
         Ok(())
     }
 
-    /// Reads a list, and returns the name of its events and what has changed in it.
+    /// Reads a list, and returns the name of its events and the changes in it.
     async fn changed_in_list(
         &mut self,
         topic: Topic,
@@ -211,7 +211,7 @@ impl Producer {
     }
 }
 
-/// Waits for the next message on the bus; forever if there is no bus.
+/// Waits for the next message on the bus, or forever if there is no bus.
 async fn next_message(messages: &mut Option<broadcast::Receiver<BusMessage>>) {
     let Some(receiver) = messages else { return std::future::pending().await };
     if let Err(RecvError::Closed) = receiver.recv().await {

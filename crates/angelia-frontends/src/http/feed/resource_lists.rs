@@ -1,20 +1,20 @@
-//! Short lists of which only the whole can be read. They are compared with what was reported last, so
-//! that a client gets the resources that have changed.
+//! Short lists that can only be read as a whole. They are compared with what was last reported, so
+//! that a client gets only the resources that changed.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::json;
 
-/// What was reported of one list: the encoded resources by their ids.
+/// What was last reported of one list: the encoded resources by id.
 #[derive(Debug, Default)]
 pub(super) struct ResourceListState {
     known: BTreeMap<String, Vec<u8>>,
 }
 
 impl ResourceListState {
-    /// Takes the list as it is now. Returns the resources that are new or have changed, and `{"id",
-    /// "deleted": true}` for those that are gone.
+    /// Takes the current list. Returns the new and changed resources, and `{"id", "deleted": true}`
+    /// for those that are gone.
     pub(super) fn update<T: Serialize>(
         &mut self,
         list: &[T],
@@ -38,7 +38,7 @@ impl ResourceListState {
 }
 
 pub(super) fn encode(resource: &impl Serialize) -> Vec<u8> {
-    // Writing our own types into memory cannot fail.
+    // Writing our own types to memory cannot fail.
     serde_json::to_vec(resource).unwrap_or_default()
 }
 

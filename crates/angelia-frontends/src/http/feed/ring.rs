@@ -9,27 +9,27 @@ use parking_lot::Mutex;
 use tokio::{sync::watch, time::Instant};
 use uuid::Uuid;
 
-/// How many events a client may be behind.
+/// How many events a client may fall behind.
 const MAX_EVENTS: usize = 4096;
 
 /// How many bytes of events are kept.
 const MAX_BYTES: usize = 8 << 20;
 
-/// Events written to a client at once.
+/// How many events are written to a client at once.
 const MAX_BATCH: usize = 64;
 
-/// How long the feed goes on after its last client has gone: a page that is reloaded, or a laptop
-/// whose network changes, resumes without a gap.
+/// How long the feed continues after its last client disconnects, so that a reloaded page, or a
+/// laptop whose network changes, resumes without a gap.
 pub(super) const LINGER: Duration = Duration::from_mins(1);
 
-/// The ring. Cheap to clone; clones share one state.
+/// The ring of events. Cheap to clone; clones share one state.
 #[derive(Clone)]
 pub struct ChangeFeed {
     shared: Arc<FeedState>,
 }
 
 struct FeedState {
-    /// Tells the ids of this process from those of another.
+    /// Distinguishes the ids of this process from those of others.
     boot: String,
     ring: Mutex<Ring>,
     /// The number of the newest event.
@@ -43,10 +43,10 @@ struct Ring {
     events: VecDeque<Bytes>,
     bytes: usize,
     is_producing: bool,
-    /// The producer knows the lists as they are: what a client reads from now on is not older than what
-    /// the producer compares with, so every later change is reported.
+    /// Whether the producer knows the current lists. Whatever a client reads from then on is not older
+    /// than what the producer compares with, so every later change is reported.
     is_ready: bool,
-    /// When the last client went away.
+    /// When the last client disconnected.
     idle_since: Instant,
 }
 
@@ -77,8 +77,8 @@ impl ChangeFeed {
         !std::mem::replace(&mut self.shared.ring.lock().is_producing, true)
     }
 
-    /// Returns whether the producer must end, because nobody has listened for a while. Its events
-    /// are forgotten then, because there is a gap behind them.
+    /// Returns whether the producer must end, because nobody has listened for a while. If so,
+    /// forgets all events, because a gap follows them.
     pub(super) fn end_producer_if_idle(&self) -> bool {
         let mut ring = self.shared.ring.lock();
         let is_idle = *self.shared.readers.borrow() == 0 && ring.idle_since.elapsed() >= LINGER;
@@ -90,13 +90,13 @@ impl ChangeFeed {
         is_idle
     }
 
-    /// Lets clients begin: the producer knows the lists.
+    /// Lets clients begin, because the producer now knows the lists.
     pub(super) fn begin(&self) {
         self.shared.ring.lock().is_ready = true;
         self.shared.newest.send_modify(|_| {});
     }
 
-    /// Adds an event; `data` is JSON.
+    /// Adds an event. `data` is JSON.
     pub(super) fn push(&self, name: &str, data: &[u8]) {
         let mut ring = self.shared.ring.lock();
         let number = ring.next();
@@ -112,7 +112,7 @@ impl ChangeFeed {
         self.shared.newest.send_replace(number);
     }
 
-    /// Makes every client read everything again: the producer has missed something.
+    /// Makes every client read everything again, because the producer has missed something.
     pub(super) fn reset(&self) {
         let mut ring = self.shared.ring.lock();
         ring.forget();
@@ -121,7 +121,7 @@ impl ChangeFeed {
         self.shared.newest.send_replace(newest);
     }
 
-    /// Returns a client that continues after the event with this id.
+    /// Returns a reader that continues after the event with this id.
     pub(super) fn reader(&self, last: Option<&str>) -> FeedReader {
         let known = last.and_then(|id| {
             let (boot, number) = id.trim().split_once('-')?;
@@ -131,7 +131,7 @@ impl ChangeFeed {
         FeedReader {
             newest: self.shared.newest.subscribe(),
             feed: self.clone(),
-            // Without a known position the first read is a reset.
+            // Without a known position, the first read is a reset.
             seen: known,
         }
     }
@@ -142,7 +142,7 @@ impl Ring {
         self.first + self.events.len() as u64
     }
 
-    /// Forgets all events. Every client is then behind the ring: one number is left out.
+    /// Forgets all events. Skipping one number puts every client behind the ring.
     fn forget(&mut self) {
         self.first = self.next() + 1;
         self.events.clear();
@@ -167,10 +167,11 @@ pub(super) struct FeedReader {
 }
 
 impl FeedReader {
-    /// Waits for events, and returns as many as there are. Cancel safe.
+    /// Waits for events and returns a batch of them. Cancel safe.
     pub(super) async fn next(&mut self) -> Bytes {
         loop {
-            // Before the look: an event that comes in between wakes us again.
+            // Mark the current value as seen before reading, so that an event that arrives in
+            // between wakes us again.
             self.newest.borrow_and_update();
             if let Some(events) = self.take() {
                 return events;
@@ -188,7 +189,8 @@ impl FeedReader {
             return None;
         }
         let next = ring.next();
-        // It is continuous with the ring if its next event is in it, or is the next one of all.
+        // The reader is up to date with the ring if its next event is in the ring or will be the
+        // next one added.
         let seen = self.seen.filter(|seen| seen + 1 >= ring.first && *seen < next);
         let Some(seen) = seen else {
             self.seen = Some(next - 1);

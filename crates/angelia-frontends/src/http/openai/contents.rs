@@ -1,5 +1,5 @@
-//! Decodes the content of a message: a string, or parts. The two dialects name their parts
-//! differently and mean the same, so one decoder knows all the names.
+//! Decodes the content of a message: a string, or parts. The two dialects use different names for
+//! the same parts, so one decoder handles all names.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -89,13 +89,13 @@ fn content(raw: &RawValue, place: &str) -> Result<Option<Content>, InvalidReques
             file(&part, place).map(Some)
         }
         "input_audio" => {
-            Err(InvalidRequest::in_field(place, "the agent cannot hear; send text or images"))
+            Err(InvalidRequest::in_field(place, "audio is not accepted; send text or images"))
         }
         other => Ok(Some(unknown_text(other, raw.get()))),
     }
 }
 
-/// Decodes a file: text is carried as marked text, an image as an image.
+/// Decodes a file: text becomes marked text, an image becomes an image.
 fn file(file: &File<'_>, place: &str) -> Result<Content, InvalidRequest> {
     let refused = |why: &str| Err(InvalidRequest::in_field(place, why));
     let Some(data) = file.file_data.as_deref() else {

@@ -12,8 +12,8 @@ use super::super::dialect::{InvalidRequest, content::system_text, json};
 pub(super) struct ConversationBuilder {
     system: Vec<Arc<str>>,
     messages: Vec<HistoryMessage>,
-    /// The request continues a conversation that it does not repeat, so its system texts do not
-    /// come first.
+    /// Whether the request continues a conversation without repeating it, so that its system texts
+    /// do not come first.
     continues: bool,
 }
 
@@ -30,8 +30,7 @@ impl ConversationBuilder {
         }
     }
 
-    /// Adds system content. At the very start it is the system prompt; later it is marked text of
-    /// the user.
+    /// Adds system content. At the very start it becomes the system prompt, later marked user text.
     pub(super) fn system(&mut self, contents: Vec<Content>) {
         let precedes = self.messages.is_empty() && !self.continues;
         for content in contents {
@@ -47,7 +46,7 @@ impl ConversationBuilder {
         self.push(Role::User, contents.into_iter().map(MessagePart::Content).collect());
     }
 
-    /// Adds parts of an answer. An answer may come in several items; they form one message.
+    /// Adds parts of an answer. An answer may consist of several items, which form one message.
     pub(super) fn assistant(&mut self, parts: Vec<MessagePart>) {
         match self.messages.last_mut() {
             Some(last) if last.role == Role::Assistant => last.parts.extend(parts),
@@ -73,8 +72,7 @@ impl ConversationBuilder {
         }
     }
 
-    /// Returns the system prompt and the messages; `field` is the name of the messages in the
-    /// request.
+    /// Returns the system prompt and the messages. `field` is the request field of the messages.
     pub(super) fn finish(
         self,
         field: &str,
@@ -95,7 +93,7 @@ impl ConversationBuilder {
 /// wrapped in one: the model sees its text unchanged, and no history is refused because of a
 /// model's mistake.
 pub(super) fn parse_arguments(text: &str) -> RawJson {
-    // The text may hide a lone surrogate that the JSON around it did not show.
+    // The text may contain a lone surrogate that the JSON around it did not reveal.
     let repaired = near_json::repair(text.as_bytes());
     let text = std::str::from_utf8(&repaired).unwrap_or(text).trim();
     if text.is_empty() {
@@ -112,7 +110,7 @@ pub(super) fn wrap_in_object(name: &str, text: &str) -> RawJson {
     let map = serde_json::Map::from_iter([(name.to_owned(), text.into())]);
     match to_raw_value(&map) {
         Ok(raw) => raw.into(),
-        // Writing text into memory cannot fail.
+        // Writing to memory cannot fail.
         Err(_) => json::literal("{}"),
     }
 }

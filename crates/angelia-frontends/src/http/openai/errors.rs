@@ -32,11 +32,11 @@ pub fn error_body(error: &HttpError) -> Vec<u8> {
             code,
         },
     };
-    // Writing text into memory cannot fail.
+    // Writing to memory cannot fail.
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-/// Returns `type` and `code`. Clients act on the status; people and logs read these.
+/// Returns `type` and `code`. Clients act on the status; these are for people and logs.
 const fn type_and_code(kind: ErrorKind) -> (&'static str, Option<&'static str>) {
     const INVALID: &str = "invalid_request_error";
     match kind {

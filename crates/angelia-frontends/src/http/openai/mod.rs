@@ -1,5 +1,5 @@
 //! OpenAI's two dialects: Chat Completions and Responses. The shared parts are here; the rest is in
-//! their folders.
+//! the dialects' folders.
 //!
 //! - `conversation`: builds messages with real roles from the messages or items of a request.
 //! - `contents`: the string or parts of a message; `tools`: tool definitions and choices.
@@ -22,8 +22,7 @@ pub use errors::error_body;
 /// An SSE comment, which clients of both dialects skip.
 const KEEP_ALIVE_COMMENT: &[u8] = b": keep-alive\n\n";
 
-/// Returns the prompt tokens as OpenAI counts them: everything that was read, from the cache or
-/// not.
+/// Returns the prompt tokens as OpenAI counts them: everything that the model read, cached or not.
 const fn prompt_tokens(usage: &Usage) -> u64 {
     usage
         .input_tokens

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Decodes the functions among the tools. Other types are the vendor's own services, which cannot
-/// be run here: they are accepted and not offered.
+/// run here: they are accepted but not offered.
 pub(super) fn functions(raw: &[&RawValue], field: &str) -> Result<Vec<CallerTool>, InvalidRequest> {
     let mut tools = Vec::with_capacity(raw.len());
     for (index, raw) in raw.iter().enumerate() {
@@ -26,7 +26,7 @@ pub(super) fn functions(raw: &[&RawValue], field: &str) -> Result<Vec<CallerTool
     Ok(tools)
 }
 
-/// Adds a tool. Agents know a tool by its name, so the first of two with the same name wins.
+/// Adds a tool. Agents know tools by name, so the first of two with the same name wins.
 pub(super) fn add(tools: &mut Vec<CallerTool>, tool: CallerTool) {
     if !tools.iter().any(|known| known.name == tool.name) {
         tools.push(tool);
@@ -98,7 +98,7 @@ pub(super) fn choice(
                 None => Err(InvalidRequest::in_field(field, "the tool has no name")),
             }
         }
-        // One of the vendor's own services.
+        // This is one of the vendor's own services.
         Some(_) => Ok(ToolChoice::Auto),
     }
 }

@@ -1,4 +1,4 @@
-//! `/api`, and the paths beside it.
+//! `/api`, and the paths next to it.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The paths that came with the dashboard: the page, its login, everything that changes, and what waits
-//! on the bus and at the doors.
+//! The paths that the dashboard needs: the page, its login, the stream of all changes, the queues of
+//! the bus, the keys and the deliveries.
 
 use super::{
     super::{

@@ -1,8 +1,8 @@
-//! `GET /openapi.json`: every path with every status it can return. The schemas come from the types
-//! that read and write them.
+//! `GET /openapi.json`: every path with every status that it can return. The schemas are generated from
+//! the types that read and write the JSON.
 //!
-//! - `paths`: builds path entries. `api_paths`: `/api` and the paths beside it; `dashboard_paths`: what
-//!   came with the dashboard; `model_apis`: `/v1`.
+//! - `paths`: builds path entries. `api_paths`: `/api` and the paths next to it; `dashboard_paths`:
+//!   what the dashboard needs; `model_apis`: `/v1`.
 //! - [`shapes`]: schemas that cannot be derived from types.
 
 mod api_paths;

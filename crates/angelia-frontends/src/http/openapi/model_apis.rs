@@ -1,5 +1,5 @@
-//! `/v1`: the model APIs, as far as they are read and written here. Unknown fields in requests are
-//! accepted.
+//! `/v1`: the parts of the model APIs that are read and written here. Unknown fields in requests
+//! are accepted.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use super::{
     paths::{Operation, Paths, SuccessBody},
 };
 
-/// Statuses of a turn that fails before it has produced output, and of a refused request.
+/// Statuses of a turn that fails before it produces output, and of a refused request.
 const TURN_FAILURE_STATUSES: [u16; 9] = [400, 404, 409, 422, 424, 429, 502, 503, 504];
 
 pub(super) fn add(paths: &mut Paths) {
@@ -20,7 +20,7 @@ pub(super) fn add(paths: &mut Paths) {
     models(paths);
 }
 
-/// An operation that answers with a model, with the headers it may carry.
+/// Returns an operation that is answered by a model, with the headers that it accepts.
 fn model_operation(path: &'static str, about: &'static str) -> Operation {
     Operation::post(path, about)
         .header("idempotency-key", "A repeat with the same key gets the same turn.")
@@ -63,8 +63,8 @@ fn openai(paths: &mut Paths) {
     paths.add(cancel.answers(200, response_body()).fails(&[409]).error(error));
 }
 
-/// The model list, in the format the client expects: Anthropic's with `anthropic-version`, Codex's
-/// with `client_version`, otherwise OpenAI's.
+/// Adds the model list. Its format depends on the client: Anthropic's with `anthropic-version`,
+/// Codex's with `client_version`, otherwise OpenAI's.
 fn models(paths: &mut Paths) {
     let list = |field: &str| {
         json!({

@@ -3,7 +3,7 @@
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// Statuses of the guard, which every path but `/healthz` can return.
+/// Statuses of the guard, which every path except `/healthz` can return.
 const GUARD_STATUSES: [u16; 4] = [401, 403, 421, 500];
 
 /// Statuses of a request whose body cannot be read.
@@ -127,9 +127,9 @@ impl Operation {
     }
 }
 
-/// Collects all operations, with the schemas they refer to.
+/// Collects all operations, and the schemas that they refer to.
 pub(super) struct Paths {
-    /// Separate generators, because optional fields differ between what we read and what we write.
+    /// Separate generators, because the optional fields of requests and responses differ.
     reads: SchemaGenerator,
     writes: SchemaGenerator,
     paths: Map<String, Value>,
@@ -153,7 +153,7 @@ impl Paths {
         self.reads.subschema_for::<T>().to_value()
     }
 
-    /// Returns the schema of a request type inline instead of as a reference.
+    /// Returns the schema of a request type inline, not as a reference.
     pub(super) fn inline<T: JsonSchema>(&mut self) -> Value {
         T::json_schema(&mut self.reads).to_value()
     }

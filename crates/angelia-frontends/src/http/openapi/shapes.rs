@@ -1,6 +1,6 @@
-//! Schemas that cannot be derived from types, because a type keeps a part of the request raw until
-//! its kind is known, or serializes itself by hand. Only the kinds that are described here are
-//! promised; other kinds of blocks, items and tools are accepted too.
+//! Schemas that cannot be derived from types, because a type keeps part of the request raw until
+//! its kind is known, or has a handwritten serializer. Only the kinds described here are
+//! guaranteed; other kinds of blocks, items and tools are accepted too.
 
 use angelia_core::model::{FailureKind, Verdict};
 use schemars::{Schema, SchemaGenerator, json_schema};

@@ -43,10 +43,10 @@ pub struct StatusResource {
 }
 
 impl StatusResource {
-    /// Returns the schedules that are waiting, in the order in which they are due.
+    /// Returns the waiting schedules, in the order in which they are due.
     pub fn waiting_schedules(mut all: Vec<ScheduleResource>) -> Vec<ScheduleResource> {
         all.retain(|one| !one.paused && (one.next_at.is_some() || one.spec.starts_with("watch ")));
-        // Those that wait for files come last.
+        // Schedules that wait for files come last.
         all.sort_by_key(|one| (one.next_at.is_none(), one.next_at));
         all
     }
@@ -146,7 +146,7 @@ pub struct AgentResource {
 }
 
 impl AgentResource {
-    /// Joins the engine's facts about an agent with those of the system.
+    /// Combines the engine's facts about an agent with those of the system.
     pub(crate) fn of_session(agent: &LiveAgentStatus, process: Option<&AgentProcess>) -> Self {
         Self {
             id: agent.session.to_string(),
@@ -218,7 +218,7 @@ pub struct QuotaResource {
 impl From<&Quota> for QuotaResource {
     fn from(quota: &Quota) -> Self {
         let report = &quota.report;
-        // Vendors report hundredths; the rest is the error of floating point.
+        // Vendors report hundredths; the rest is floating-point error.
         let percent = |part: f64| (part.clamp(0.0, 1.0) * 10_000.0).round() / 100.0;
         Self {
             id: format!("{}/{}", quota.executor, report.window),

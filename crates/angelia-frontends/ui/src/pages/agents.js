@@ -1,4 +1,4 @@
-// The agents on this machine: which programs there are, who is logged in, and which processes live.
+// The agents on this machine: the installed programs, their logins, and the running processes.
 
 import { get } from "../api.js";
 import { readFollowed } from "../feed.js";
@@ -16,13 +16,13 @@ export const AgentsPage = component((life) => {
   const executors = signal(null);
   life.onMount(() => {
     void attempt(async () => (executors.value = (await get("/api/executors")).data));
-    // Memory changes without an event.
+    // Memory use changes without an event.
     const readAgents = async () => (agents.value = byId((await get("/api/agents")).data));
     const timer = setInterval(() => document.visibilityState === "visible" && void readFollowed(readAgents).catch(() => {}), REFRESH_MS);
     return () => clearInterval(timer);
   });
 
-  /** A program that is not ready is a problem only where a profile wants it. @param {any} one */
+  /** A program that is not ready is a problem only if a profile uses it. @param {any} one */
   const executor = (one) => {
     const wanted = profiles.value.some((profile) => profile.executor === one.id);
     const [shape, look] = one.ready ? ["✓", "good"] : wanted ? ["✕", "bad"] : ["○", "calm"];

@@ -1,4 +1,4 @@
-// The bus: who listens, what waits, what arrives, and what could not be delivered.
+// The bus: the listeners, the waiting messages, the incoming ones, and those that could not be delivered.
 
 import { call, get, send } from "../api.js";
 import { isWatched, onChange, onReset } from "../feed.js";
@@ -38,7 +38,7 @@ export const BusPage = component((life) => {
     queued.value = chosen.peek() ? (await get(`/api/bus/messages?endpoint=${encodeURIComponent(chosen.peek())}`).catch(() => ({ data: [] }))).data : [];
   };
 
-  /** Follows messages as they come in. @param {AbortSignal} signal */
+  /** Follows incoming messages. @param {AbortSignal} signal */
   const listen = async (signal) => {
     const take = (/** @type {import("../sse.js").ServerEvent[]} */ events) => {
       const messages = events.filter((one) => one.event === "message").map((one) => ({ ...JSON.parse(one.data), at: new Date().toISOString() }));

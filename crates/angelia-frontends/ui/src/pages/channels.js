@@ -1,5 +1,5 @@
-// The chat platforms: how their connections are, what has not been worked through, and who asks to be let
-// in. Letting somebody in is done in a terminal, because it opens this machine to another person.
+// The chat platforms: the state of their connections, their backlogs, and who is waiting for access. Access
+// is granted in a terminal, because it opens this machine to another person.
 
 import { ago, readable, visible } from "../format.js";
 import { Empty } from "../parts/feedback.js";

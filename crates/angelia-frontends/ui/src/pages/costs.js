@@ -1,4 +1,4 @@
-// What turns cost, how well the caches work, and what is left of the quotas.
+// The cost of turns, the use of caches, and the remaining quotas.
 
 import { get, query } from "../api.js";
 import { onReset } from "../feed.js";
@@ -11,13 +11,13 @@ import { component, computed, effect, html, signal } from "../view.js";
 import { language, t } from "../words.js";
 
 const RANGES = { "24h": [1, "hour"], "7d": [7, "day"], "30d": [30, "day"] };
-/** Sessions whose names are read for the table. */
+/** How many sessions' names are read for the table. */
 const NAMED_SESSIONS = 20;
 const GROUPS = ["profile", "model", "executor", "lane", "key", "session"];
 
 /** @typedef {{key: string | null, start?: string, turns: number, cold_starts: number, input_tokens: number, output_tokens: number, cache_read_tokens: number, cache_write_tokens: number, cost_usd: number | null}} UsageRow */
 
-/** Every period of the range, also those without a turn. @param {Date} from @param {string} bucket @param {UsageRow[]} rows */
+/** Returns every period of the range, including those without turns. @param {Date} from @param {string} bucket @param {UsageRow[]} rows */
 function fill(from, bucket, rows) {
   const known = new Map(rows.map((row) => [row.start, row]));
   const at = new Date(from);
@@ -69,7 +69,7 @@ export const CostsPage = component((life) => {
         group.value;
         void read();
       }),
-      // A turn that ends changes the sums.
+      // The end of a turn changes the sums.
       effect(() => {
         runningTurns.value.size;
         clearTimeout(timer);

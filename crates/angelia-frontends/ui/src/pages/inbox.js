@@ -1,5 +1,5 @@
-// The inbox: what waits for the owner. New cards wait behind a button, so that no card ever moves under
-// the pointer.
+// The inbox: what waits for the owner. New cards appear only after pressing a button, so that no card ever
+// moves under the pointer.
 
 import { get } from "../api.js";
 import { onReset } from "../feed.js";
@@ -11,7 +11,7 @@ import { component, computed, effect, html, signal } from "../view.js";
 import { t } from "../words.js";
 
 export const InboxPage = component((life) => {
-  /** The ids of the cards that are shown. @type {import("../../vendor/signals.js").Signal<string[]>} */
+  /** The ids of the shown cards. @type {import("../../vendor/signals.js").Signal<string[]>} */
   const shown = signal([]);
   const decidedTab = computed(() => route.value.filters.get("show") === "decided");
   const fresh = computed(() => waiting.value.filter((one) => !shown.value.includes(one.id)));
@@ -28,7 +28,7 @@ export const InboxPage = component((life) => {
   };
   life.onMount(() => {
     const stops = [
-      // While nothing is shown, nothing can move.
+      // Nothing can move while no card is shown.
       effect(() => {
         if (waiting.value.length && !cards.value.some((one) => !one.decided)) showAll();
       }),

@@ -1,4 +1,4 @@
-// Every turn that has not ended: what it does, which clock runs, and its last words.
+// All unfinished turns: what they are doing, which timeout runs, and their latest words.
 
 import { call } from "../api.js";
 import { clock, now, readable, sessionName } from "../format.js";

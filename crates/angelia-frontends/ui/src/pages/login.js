@@ -1,10 +1,10 @@
-// Who is not signed in sees how to be, and nothing else.
+// The only page without a login: explains how to sign in.
 
 import { signIn } from "../api.js";
 import { component, html, signal } from "../view.js";
 import { t } from "../words.js";
 
-/** The code of an address, or of what a person has pasted. @param {string} text */
+/** Returns the code in an address, or in pasted text. @param {string} text */
 export function codeOf(text) {
   return /(?:#|&|^)code=([0-9a-f]+)/.exec(text)?.[1] ?? /^[0-9a-f]{16,}$/.exec(text.trim())?.[0] ?? "";
 }

@@ -1,4 +1,4 @@
-// Turns that begin by themselves.
+// Turns that start on their own.
 
 import { call } from "../api.js";
 import { fullTime, moment, now, readable, span } from "../format.js";
@@ -12,7 +12,7 @@ const FIRST = { spec: "", prompt: "", profile: "", cwd: "", to: "" };
 
 export const SchedulesPage = component(() => {
   const form = signal(FIRST);
-  /** The schedule whose removal needs a second press. */
+  /** The schedule whose removal waits for a second press. */
   const removes = signal("");
   const set = (/** @type {keyof typeof FIRST} */ field) => (/** @type {any} */ event) => (form.value = { ...form.peek(), [field]: event.target.value });
   const add = (/** @type {Event} */ event) => {

@@ -1,4 +1,4 @@
-// One session: its conversation, live, with what it changed beside it.
+// One session: its live conversation, and its changes next to it.
 
 import { call, get } from "../api.js";
 import { onChange, onReset, readFollowed } from "../feed.js";
@@ -20,11 +20,11 @@ import { t } from "../words.js";
 import { SessionColumn } from "./sessions.js";
 
 const PAGE = 30;
-/** How far back a turn that the address names is looked for. */
+/** How many pages are searched for the turn in the address. */
 const MAX_PAGES = 40;
-/** Turns whose steps are read at once. */
+/** How many turns are opened initially. */
 const OPEN_TURNS = 3;
-/** As near to the end as somebody who follows is. */
+/** Within this distance from the end, in pixels, the view keeps following. */
 const NEAR_END = 120;
 
 /** @typedef {{id: string, turn: string | null}} SessionProps */
@@ -53,7 +53,7 @@ export const SessionPage = component((life) => {
   const asked = computed(() => waiting.value.filter((one) => one.session_id === id));
   const openStreams = computed(() => (turns.value ?? []).map((one) => streams.value.get(one.id)).filter((one) => one !== undefined));
 
-  /** Reads the steps of a turn; one that waits has none yet. @param {any} turn */
+  /** Reads the steps of a turn. A queued one has none yet. @param {any} turn */
   const openTurn = (turn) => {
     if (turn.status === "queued" || streams.peek().has(turn.id)) return;
     streams.value = new Map(streams.peek()).set(turn.id, new TurnStream(turn.id));
@@ -100,7 +100,7 @@ export const SessionPage = component((life) => {
         if (at < 0) follows = true;
         if (at < 0 || known[at]?.status === "queued") openTurn(turn);
       }),
-      // Whole blocks are announced to those who listen, not every piece of a text.
+      // Announce complete blocks to screen readers, not every piece of text.
       effect(() => {
         /** @type {TurnStream | undefined} */
         const stream = newest.value ? streams.value.get(newest.value.id) : undefined;

@@ -1,4 +1,4 @@
-// All sessions: ten thousand rows as light as ten. Filters and the search are in the address.
+// All sessions. Ten thousand rows cost no more than ten. Filters and the search are in the address.
 
 import { get, query } from "../api.js";
 import { onChange, onReset, readFollowed } from "../feed.js";
@@ -28,7 +28,7 @@ function filterQuery(filters) {
   return values;
 }
 
-/** Keeps a list of sessions, page by page. @param {import("../view.js").Life<any>} life @param {import("../../vendor/signals.js").ReadonlySignal<string>} key */
+/** Maintains a list of sessions, page by page. @param {import("../view.js").Life<any>} life @param {import("../../vendor/signals.js").ReadonlySignal<string>} key */
 function useSessions(life, key) {
   /** @type {import("../../vendor/signals.js").Signal<string[] | null>} */
   const ids = signal(null);
@@ -62,7 +62,7 @@ function useSessions(life, key) {
         timer = setTimeout(() => void read(false), ids.peek() === null ? 0 : 120);
       }),
       onReset(() => void read(false)),
-      // A session that is used comes to the top; with filters the daemon decides whether it is there.
+      // A used session moves to the top. With filters, only if the daemon has listed it.
       onChange("session.changed", (session) => {
         const known = ids.peek();
         if (!known) return;
@@ -96,7 +96,7 @@ function briefCells(session) {
     <span role="gridcell" class="c-time number faint">${moment(session.updated_at)}</span>`;
 }
 
-/** The list beside an open session. @type {import("../../vendor/preact.js").ComponentType<{selected: string}>} */
+/** The list next to an open session. @type {import("../../vendor/preact.js").ComponentType<{selected: string}>} */
 export const SessionColumn = component((life) => {
   const { rows, more } = useSessions(life, signal(""));
   return ({ selected }) => html`<aside class="column" aria-label=${t("sessions")}>
@@ -108,7 +108,7 @@ export const SessionColumn = component((life) => {
 /** @param {any} row */
 const hrefOf = (row) => `#/s/${row.id}`;
 
-/** What was said, where the words of the search are. @param {{found: any[]}} props */
+/** The messages that contain the search words. @param {{found: any[]}} props */
 function Said({ found }) {
   if (!found.length) return null;
   return html`<section class="said" aria-label=${t("said")}><h2>${t("said")}</h2>

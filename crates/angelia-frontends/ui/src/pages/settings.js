@@ -1,5 +1,5 @@
-// This browser's taste, where the owner is signed in, the keys, the configuration with the origin of each
-// value, and what was sent to channels. Keys and configuration are read here, and changed in a terminal.
+// This browser's preferences, the signed-in browsers, the keys, the configuration with the origin of each
+// value, and what was sent to channels. Keys and configuration are shown here but changed in a terminal.
 
 import { call, get, setToken } from "../api.js";
 import { onChange, onReset, readFollowed } from "../feed.js";
@@ -11,7 +11,7 @@ import { t } from "../words.js";
 
 const MAX_DELIVERIES = 20;
 
-/** Every value by its path. @param {any} value @param {string} path @param {[string, any][]} found @returns {[string, any][]} */
+/** Returns every value with its path. @param {any} value @param {string} path @param {[string, any][]} found @returns {[string, any][]} */
 function flatten(value, path, found) {
   if (value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length) {
     for (const [key, inner] of Object.entries(value)) flatten(inner, path ? `${path}.${key}` : key, found);

@@ -1,6 +1,6 @@
-// A question to the owner: what exactly would happen, who asks, and the decisions. No button has the
-// focus when a card appears, and none works for a moment after the card has appeared or moved, so that
-// nobody approves what they have not seen.
+// An approval card: what exactly would happen, who asks, and the possible decisions. No button has the focus
+// when a card appears, and none works for a moment after the card has appeared or moved, so that nobody
+// approves what they have not seen.
 
 import { call } from "../api.js";
 import { diffFiles } from "../diff.js";
@@ -15,7 +15,7 @@ const DEAD_TIME_MS = 500;
 
 /** @typedef {{approval: any, place?: number, isInSession?: boolean}} CardProps */
 
-/** The title without the name of the tool and the folder, which are beside it. @param {any} approval */
+/** Returns the title without the tool's name and the folder, which are shown next to it. @param {any} approval */
 function cardTitle({ tool, title, session }) {
   const rest = title.startsWith(`${tool} `) ? title.slice(tool.length + 1) : title;
   return readable(seenFrom(rest, session?.cwd));
@@ -27,14 +27,14 @@ export const ApprovalCard = component((life) => {
   const sending = signal(false);
   const note = signal("");
   const rule = signal("");
-  /** The verdict that needs a second press. @type {import("../../vendor/signals.js").Signal<string>} */
+  /** The verdict that waits for a second press. @type {import("../../vendor/signals.js").Signal<string>} */
   const confirming = signal("");
   /** @type {import("../../vendor/signals.js").Signal<Record<string, string>>} */
   const answers = signal({});
   let timer = 0;
   life.onMount(() => {
     void needSession(life.given.peek().approval.session_id);
-    // The place is read, so that a card that moves is dead again.
+    // Reading the place makes this run again when the card moves.
     const stop = effect(() => {
       life.given.value.place;
       ready.value = false;
@@ -64,7 +64,7 @@ export const ApprovalCard = component((life) => {
     sending.value = false;
   };
 
-  /** Somebody else was faster: shows who. */
+  /** Shows who decided first. */
   const refresh = async () => {
     const { get } = await import("../api.js");
     approvals.value = (await get("/api/approvals?all=1&limit=50")).data;

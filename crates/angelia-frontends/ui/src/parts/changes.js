@@ -1,4 +1,4 @@
-// What the agent has changed, file by file, as it said itself.
+// The agent's changes by file, as the agent itself reported them.
 
 import { turnChanges } from "../diff.js";
 import { shortPath, visible } from "../format.js";

@@ -1,12 +1,12 @@
-// A chart over time. The drawing library is read when the first chart is shown; the same numbers are in
-// a table behind a button.
+// A chart over time. The drawing library is loaded with the first chart. A button shows the same numbers as
+// a table.
 
 import { component, effect, html, signal } from "../view.js";
 import { t } from "../words.js";
 
 /**
  * @typedef {{label: string, color: string, values: (number | null)[], kind?: "bars" | "area" | "line"}} Series
- * @typedef {{title: string, times: number[], series: Series[], format: (value: number) => string, label: (time: number) => string, total?: string, max?: number, least?: number}} ChartProps  `least`: the smallest top of the scale
+ * @typedef {{title: string, times: number[], series: Series[], format: (value: number) => string, label: (time: number) => string, total?: string, max?: number, least?: number}} ChartProps  `least`: the minimum for the top of the scale
  */
 
 function addStyle() {
@@ -15,7 +15,7 @@ function addStyle() {
   document.head.append(link);
 }
 
-/** A colour of the style sheet as the canvas takes it. @param {HTMLElement} element @param {string} name */
+/** Returns a colour of the style sheet in the form that the canvas accepts. @param {HTMLElement} element @param {string} name */
 function color(element, name) {
   element.style.color = `var(--${name})`;
   const found = getComputedStyle(element).color;

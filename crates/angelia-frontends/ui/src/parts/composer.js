@@ -1,4 +1,4 @@
-// Where the owner writes: a message starts the next turn, or steers the one that runs.
+// The input field: a message starts the next turn, or steers the running one.
 
 import { call } from "../api.js";
 import { component, html, signal } from "../view.js";

@@ -1,4 +1,4 @@
-// A diff, line by line: signs and colours.
+// Shows a diff line by line, with signs and colours.
 
 import { visible } from "../format.js";
 import { component, html, signal } from "../view.js";

@@ -1,4 +1,4 @@
-// The events of the newest turn as they were recorded, for whoever wants to know exactly.
+// The events of the newest turn exactly as recorded.
 
 import { visible } from "../format.js";
 import { component, html, signal } from "../view.js";

@@ -1,4 +1,4 @@
-// What happened: a message that goes away by itself, and what failed with what to do about it.
+// Messages that disappear on their own: what happened, or what failed and what to do about it.
 
 import { component, html, signal } from "../view.js";
 import { t } from "../words.js";
@@ -26,7 +26,7 @@ function show(next, ms) {
 }
 
 /**
- * Runs an action of a person; what fails is said.
+ * Runs a person's action, and shows an error if it fails.
  * @template T
  * @param {() => Promise<T>} action
  * @returns {Promise<T | undefined>}

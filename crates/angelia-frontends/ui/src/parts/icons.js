@@ -1,4 +1,4 @@
-// The icons, as shapes in a box of 16 × 16. They decorate: the words beside them say what they mean.
+// The icons, as shapes in a 16 × 16 box. They are only decoration: the words next to them give the meaning.
 
 import { html } from "../view.js";
 

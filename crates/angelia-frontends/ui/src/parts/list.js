@@ -1,4 +1,4 @@
-// A list of any length of which only the rows in view are in the page.
+// A list of any length. Only the visible rows are in the page.
 
 import { component, computed, effect, html, signal } from "../view.js";
 
@@ -12,9 +12,9 @@ const OVERSCAN = 8;
  * @property {(row: any) => any} draw  Draws the cells of a row.
  * @property {(row: any) => string} href
  * @property {string[]} [heads]
- * @property {string} [kind]  A class for its columns.
- * @property {string | null} [selected]  The id of the row that is open.
- * @property {() => void} [onEnd]  Called when the last rows come into view.
+ * @property {string} [kind]  The CSS class for its columns.
+ * @property {string | null} [selected]  The id of the open row.
+ * @property {() => void} [onEnd]  Called when the last rows become visible.
  */
 
 /** @type {import("../../vendor/preact.js").ComponentType<GridProps>} */

@@ -1,4 +1,4 @@
-// Draws Markdown as nodes.
+// Renders Markdown as nodes.
 
 import { inline, parseMarkdown } from "../markdown.js";
 import { readable } from "../format.js";
@@ -29,7 +29,7 @@ function drawInline(inside) {
   });
 }
 
-/** A link says where it leads, unless its words do. @param {string} url @param {Inline[]} inside */
+/** Renders a link. It shows the host, unless its text does. @param {string} url @param {Inline[]} inside */
 function drawLink(url, inside) {
   let host = "";
   try {
@@ -45,7 +45,7 @@ function drawLink(url, inside) {
 function drawBlock(block, key) {
   switch (block.type) {
     case "heading":
-      // The page has the first two levels.
+      // The page itself uses the first two levels.
       return html`<p key=${key} class=${`heading level-${block.level}`} role="heading" aria-level=${Math.min(block.level + 2, 6)}>${drawInline(block.inside)}</p>`;
     case "paragraph":
       return html`<p key=${key}>${drawInline(block.inside)}</p>`;
@@ -73,7 +73,7 @@ export const Markdown = component(() => {
   return (props) => html`<div class="markdown">${parseMarkdown(readable(props.text)).map(drawBlock)}</div>`;
 });
 
-/** One line in which code and emphasis are marked. @param {{text: string}} props */
+/** One line of text with inline formatting. @param {{text: string}} props */
 export function Words({ text }) {
   return html`<span class="words">${drawInline(inline(readable(text)))}</span>`;
 }

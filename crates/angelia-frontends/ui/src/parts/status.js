@@ -1,4 +1,4 @@
-// The status of a turn: a shape, a colour and a word, never the colour alone.
+// The status of a turn: a shape, a colour and a word. It never depends on the colour alone.
 
 import { html } from "../view.js";
 import { t } from "../words.js";

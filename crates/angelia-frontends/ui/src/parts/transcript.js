@@ -1,4 +1,4 @@
-// One turn as a person reads it: the input, what the agent thought, did and said, and how it ended.
+// A turn in readable form: the input, what the agent thought, did and said, and how it ended.
 
 import { cacheShare, clock, fullTime, money, now, percent, readable, seenFrom, span, tokens, visible } from "../format.js";
 import { statedChanges } from "../diff.js";
@@ -9,14 +9,14 @@ import { Icon } from "./icons.js";
 import { Markdown } from "./markdown.js";
 import { Status } from "./status.js";
 
-/** Steps that are drawn at first; the earlier ones are a press away. */
+/** How many steps are shown at first. A button shows the earlier ones. */
 const SHOWN_PARTS = 150;
 const MAX_OUTPUT = 20000;
 
 /** @typedef {import("../turn_view.js").Part} Part */
 /** @typedef {import("../turn_view.js").ToolPart} ToolPart */
 
-/** The one line by which a call is known. @param {ToolPart} tool @param {string} cwd */
+/** Returns the line that describes a call. @param {ToolPart} tool @param {string} cwd */
 function toolTitle(tool, cwd) {
   const input = tool.input && typeof tool.input === "object" ? tool.input : {};
   const title = tool.title.startsWith(`${tool.name} `) ? tool.title.slice(tool.name.length + 1) : tool.title;

@@ -1,5 +1,5 @@
-// Follows the events of one turn: live while somebody looks, resumed by the number of the last event,
-// and drawn at most once per frame.
+// Follows the events of one turn: live while the tab is watched, resumed after the last event, and rendered
+// at most once per frame.
 
 import { ApiError, send } from "../api.js";
 import { isWatched, whenWatched } from "../feed.js";
@@ -11,11 +11,11 @@ const RETRY_MS = 700;
 const SILENCE_MS = 40000;
 const MAX_KEPT_EVENTS = 30000;
 
-/** A turn that is followed until its end, or until it is left. */
+/** Follows a turn until its end, or until `leave` is called. */
 export class TurnStream {
   /** @type {import("../../vendor/signals.js").Signal<import("../turn_view.js").TurnView>} */
   view = signal(EMPTY_TURN);
-  /** All events, for those who want to see them. @type {import("../../vendor/signals.js").Signal<any[]>} */
+  /** All events, for the page's event list. @type {import("../../vendor/signals.js").Signal<any[]>} */
   events = signal([]);
   #control = new AbortController();
   /** @type {any[]} */
@@ -36,7 +36,7 @@ export class TurnStream {
   async #follow() {
     const { signal } = this.#control;
     while (!signal.aborted && !this.view.peek().finished) {
-      // Tabs share the few connections that a browser opens to one address.
+      // All tabs share the few connections that a browser opens to one address.
       await whenWatched();
       if (signal.aborted) return;
       const attempt = new AbortController();
@@ -49,7 +49,7 @@ export class TurnStream {
         timer = setTimeout(stop, SILENCE_MS);
       };
       try {
-        // What has arrived counts, also if no frame has drawn it yet.
+        // Count events that have arrived, even if no frame has shown them yet.
         const after = this.#arrived.at(-1)?.seq ?? this.view.peek().seq;
         const response = await send(`/api/turns/${this.turn}/events?after=${after}`, { signal: attempt.signal });
         if (response.status === 204) return this.#draw();

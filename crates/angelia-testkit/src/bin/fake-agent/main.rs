@@ -1,6 +1,6 @@
-//! A child process that misbehaves on request, for the tests of process supervision.
+//! A child process that misbehaves on request, for tests of process supervision.
 //!
-//! Its arguments are verbs that are carried out in order; after the last one it exits with 0.
+//! Its arguments are verbs that are executed in order. After the last one, it exits with 0.
 //!
 //! | verb | what it does |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! | `ignore-term` | from now on SIGTERM does nothing |
 //! | `exit-on-term CODE` | from now on SIGTERM ends it with that code |
 //! | `setsid` | becomes the leader of a new session |
-//! | `fork VERBS` | starts itself with these verbs (split at spaces), same pipes; goes on |
+//! | `fork VERBS` | starts itself with these verbs (split at spaces) on the same pipes; continues |
 //! | `flood BYTES` | that many bytes of short lines on stdout |
 //! | `flood-stderr BYTES` | the same on stderr |
 //! | `long-line BYTES` | one line of that length |
@@ -179,7 +179,8 @@ fn fork(verbs: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs a SIGTERM handler; it runs on its own thread, because the verbs continue meanwhile.
+/// Installs a SIGTERM handler. It runs on its own thread, because the verbs continue in the
+/// meantime.
 fn on_term(exit: Option<i32>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut term = {

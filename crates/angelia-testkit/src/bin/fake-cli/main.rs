@@ -4,10 +4,9 @@
 //! It answers `--version` and `auth status`. It speaks the protocol through `scripted_claude` of the
 //! executors; the text of a user message scripts the turn ([`plan`]).
 //!
-//! Environment: `FAKE_CLI_VERSION` (2.1.325; 2.1.197 leaves the newer fields and lines out),
-//! `FAKE_CLI_WORDS` (number of deltas of an unscripted answer), `FAKE_CLI_LOG` (a file that gets
-//! the arguments and every line read), `FAKE_CLI_START_MS` (delays the start),
-//! `FAKE_CLI_LOGGED_OUT`.
+//! Environment: `FAKE_CLI_VERSION` (2.1.325; 2.1.197 omits the newer fields and lines),
+//! `FAKE_CLI_WORDS` (number of deltas in an unscripted answer), `FAKE_CLI_LOG` (a file for the
+//! arguments and every line read), `FAKE_CLI_START_MS` (delays the start), `FAKE_CLI_LOGGED_OUT`.
 
 mod options;
 mod plan;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const DEFAULT_MODEL: &str = "claude-opus-5-5";
 
-/// The capabilities of newer versions, by the names clients test for.
+/// The capabilities of newer versions, under the names that clients check.
 const CAPABILITIES: [&str; 4] = [
     "interrupt_receipt_v1",
     "interrupt_cancel_queued_v1",
@@ -21,7 +21,7 @@ const CAPABILITIES: [&str; 4] = [
     "sdk_mcp_tools_list_changed",
 ];
 
-/// The tokens of every message.
+/// The token counts of every message.
 const MESSAGE_TOKENS: TokenCounts = TokenCounts {
     input: 11,
     output: 25,
@@ -47,7 +47,7 @@ pub(crate) struct CliOptions {
     pub(crate) start: Duration,
     pub(crate) log: Option<PathBuf>,
     pub(crate) arguments: Vec<String>,
-    /// The login method, as `auth status` names it; `None` when logged out.
+    /// The login method as named by `auth status`; `None` when logged out.
     pub(crate) login: Option<&'static str>,
 }
 
@@ -103,7 +103,8 @@ impl CliOptions {
         })
     }
 
-    /// Returns whether the played version names user messages by their ids and has the newer lines.
+    /// Returns whether the simulated version identifies user messages by their ids and has the
+    /// newer lines.
     fn is_new(&self) -> bool {
         self.version != "2.1.197"
     }

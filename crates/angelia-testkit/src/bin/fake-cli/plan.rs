@@ -22,7 +22,7 @@ pub(crate) struct TurnPlan {
     pub(crate) end: Option<AbnormalEnd>,
 }
 
-/// Ends the turn abnormally after the first delta of its answer.
+/// How the turn ends abnormally after the first delta of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AbnormalEnd {
     Hang,

@@ -1,4 +1,4 @@
-//! One turn: carries out the plan of the prompt.
+//! One turn: executes the plan in the prompt.
 
 use std::io;
 
@@ -108,7 +108,7 @@ fn call_client(
     })
 }
 
-/// Returns the result of a tool, which is its command.
+/// Returns the result of a tool, which is the text of its command.
 fn command(input: &Value) -> String {
     input["command"].as_str().unwrap_or("ok").to_owned()
 }
@@ -120,7 +120,7 @@ fn die(turn: &mut ScriptedTurn<'_>) -> io::Result<()> {
     Ok(rustix::process::kill_process(own, rustix::process::Signal::KILL)?)
 }
 
-/// Returns the failure that the CLI reports when the model's service answers with a status.
+/// Returns the failure that the CLI reports when the model's service answers with this status.
 fn api_failure(status: u16) -> ApiFailure {
     let (error, text) = match status {
         401 => ("authentication_failed", "Invalid API key · Fix external API key"),

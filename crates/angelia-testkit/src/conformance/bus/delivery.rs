@@ -23,7 +23,7 @@ pub async fn messages_of_one_sender_arrive_in_order(fixture: &impl BusFixture) {
     let mut inbox = attach(&bus, "r").await;
     let numbers: Vec<String> = (0..500).map(|n| n.to_string()).collect();
     let mut waiting = Vec::new();
-    // Publish some messages alone and some in batches, without waiting for any receipt.
+    // Publish some messages individually and some in batches, without waiting for any receipt.
     for part in numbers.chunks(7) {
         let messages = part.iter().map(|id| message("s", "r", id)).collect();
         waiting.push(bus.publish(messages, None).await);

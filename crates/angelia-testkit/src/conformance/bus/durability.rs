@@ -1,4 +1,4 @@
-//! Persistence: the state after a restart, wherever the previous process was cut off.
+//! Persistence: the state after a restart, wherever the previous process was interrupted.
 
 use angelia_core::ports::bus::{AttachRequest, Presence};
 

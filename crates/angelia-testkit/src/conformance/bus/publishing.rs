@@ -1,4 +1,4 @@
-//! Publishing: acceptance, refusal, repeats and broadcasts.
+//! Publishing: acceptance, refusal, repetitions and broadcasts.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub async fn a_full_queue_refuses_and_keeps_what_it_has(fixture: &impl BusFixtur
         assert_eq!(to, &name("r"));
     }
     assert_eq!(bus.counts().refused, 2);
-    // A repeat needs no room.
+    // A repetition needs no room.
     assert!(publish_accepted(&bus, message("s", "r", "0")).await.repeated);
     // A full queue does not affect other endpoints.
     publish_accepted(&bus, message("s", "other", "1")).await;

@@ -23,7 +23,7 @@ pub async fn every_verdict_does_what_it_says(fixture: &impl ExecutorFixture) {
     assert!(!has_successful_result(&heard), "{heard:#?}");
     assert_made(fixture, "made-never", false);
 
-    // `Once` applies to one call: the same command is asked about again.
+    // `Once` applies to one call, so the same command needs another approval.
     let heard = run_with_verdict(fixture, &mut session, "made-once", Verdict::Deny).await;
     assert_asked(&heard, "mkdir made-once");
 
@@ -52,7 +52,8 @@ async fn run_with_verdict(
     session.prompt_with_verdict(prompt, verdict).await
 }
 
-/// Asserts that there was one approval request, about this command, for a tool call that was shown.
+/// Asserts that there was one approval request for this command, belonging to a tool call that was
+/// shown.
 fn assert_asked(heard: &TurnOutput, command: &str) {
     let asked = heard.approval_requests();
     assert_eq!(asked.len(), 1, "{heard:#?}");

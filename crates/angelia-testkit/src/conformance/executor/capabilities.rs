@@ -1,5 +1,5 @@
-//! Capabilities: an executor does what it claims to support. A capability that it does not claim is
-//! not checked.
+//! Capabilities: an executor does what it claims to support. Capabilities that it does not claim
+//! are not checked.
 
 use std::{sync::Arc, time::Duration};
 
@@ -27,8 +27,8 @@ fn raw(value: &Value) -> RawJson {
     serde_json::value::to_raw_value(value).unwrap().into()
 }
 
-/// Panics if the last model request does not contain the text. Does nothing where the fixture
-/// cannot see the requests.
+/// Panics if the last model request does not contain the text. Does nothing if the fixture cannot
+/// see the requests.
 fn assert_reached_model(fixture: &impl ExecutorFixture, text: &str) {
     if let Some(told) = fixture.last_model_request() {
         assert!(json_contains_text(&told, text), "{text} is not in {told:#}");
@@ -106,7 +106,7 @@ pub async fn words_reach_a_running_turn(fixture: &impl ExecutorFixture) {
     assert!(!heard.answer_or_blocks().is_empty());
     assert_reached_model(fixture, "and also STEERED");
 
-    // These words come too late for the answer in progress, but not for the turn.
+    // These words arrive too late for the answer in progress, but not for the turn.
     let late: Arc<str> = fixture.say_prompt("the late words").into();
     let viewer = async |view: &mut TurnViewer| {
         view.until_delta().await;
@@ -115,7 +115,7 @@ pub async fn words_reach_a_running_turn(fixture: &impl ExecutorFixture) {
     };
     let words = fixture.words_prompt(50, Duration::from_millis(15));
     let heard = session.prompt_watched(words, viewer).await;
-    // An agent that cannot take late words says so; the words never become a turn of their own.
+    // An agent that cannot accept late words says so; they never become a separate turn.
     let declined = heard
         .events()
         .any(|event| matches!(event, EventKind::Notice(notice) if &*notice.code == "not_steered"));

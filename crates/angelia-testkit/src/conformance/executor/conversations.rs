@@ -53,7 +53,7 @@ pub async fn a_copy_goes_its_own_way(fixture: &impl ExecutorFixture) {
     assert_ne!(copy, native);
     assert_ne!(fixture.has_record(&copy), Some(false));
 
-    // The original continues, in the process that has been running all the while.
+    // The original continues in the process that has been running all along.
     let went_on = session.prompt(fixture.say_prompt("only in the original")).await;
     assert_eq!(went_on.native_session_id(), native);
     session.close().await;

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::direct_session::{DEADLINE, wait_until};
 
-/// The agent's grace period plus room for a busy machine.
+/// The agent's grace period, with some slack for a busy machine.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs after every check: closes the executor and asserts that no process carries its mark.

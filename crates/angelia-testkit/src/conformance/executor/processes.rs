@@ -11,19 +11,19 @@ use crate::{
     process_table::{self, command_line, parent_pid, stat_field},
 };
 
-/// Only Linux shows the environment of other processes. On other systems, the checks that must
-/// find an agent's process do nothing.
+/// Only Linux shows the environment of other processes. On other systems, checks that must find an
+/// agent's process do nothing.
 pub(super) const PROCESSES_VISIBLE: bool = cfg!(target_os = "linux");
 
-/// The interval at which waiting loops read the process table.
+/// Interval at which waiting loops read the process table.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Returns every living process that carries this fixture's mark.
+/// Returns every live process that carries this fixture's mark.
 pub(super) fn marked_pids(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
     process_table::find_marked(&fixture.mark())
 }
 
-/// Returns the marked processes that are agents: started by us and not by an agent.
+/// Returns the marked processes that are agents: those started by us rather than by an agent.
 pub(super) fn agent_pids(fixture: &impl ExecutorFixture) -> BTreeSet<i32> {
     process_table::find_agents(&fixture.mark())
 }
@@ -32,8 +32,8 @@ pub(super) fn kill_agents(fixture: &impl ExecutorFixture) {
     signal(&agent_pids(fixture), Signal::KILL);
 }
 
-/// Stops every agent with SIGSTOP and waits until all its threads stand still: one thread takes the
-/// signal, and the others run on until then.
+/// Stops every agent with SIGSTOP and waits until all its threads have stopped, because one thread
+/// takes the signal while the others keep running for a moment.
 pub(super) async fn stop_agents(fixture: &impl ExecutorFixture) {
     let agents = agent_pids(fixture);
     signal(&agents, Signal::STOP);
@@ -67,7 +67,7 @@ pub(super) async fn wait_for_only_agents(fixture: &impl ExecutorFixture) {
     }
 }
 
-/// Reports whether the process is one of the agent's helper programs.
+/// Returns whether the process is one of the agent's helper programs.
 fn is_helper_program(fixture: &impl ExecutorFixture, pid: i32) -> bool {
     let line = command_line(pid);
     fixture.helper_programs().iter().any(|part| line.contains(part))

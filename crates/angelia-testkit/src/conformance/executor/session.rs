@@ -24,7 +24,7 @@ use crate::{
     turn_output::TurnOutput,
 };
 
-/// Without an event for this long, an agent counts as silent.
+/// An agent counts as silent if it sends no event for this long.
 const SILENCE_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// An open agent whose turns run with a viewer and are checked.
@@ -34,7 +34,7 @@ pub(super) struct AgentSession(DirectSession);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TurnSettings {
     pub(super) origin: TurnOrigin,
-    /// The number of batches that fit into the channel between the agent and its viewer.
+    /// Number of batches that fit into the channel between the agent and its viewer.
     pub(super) capacity: usize,
     /// The viewer's delay before it takes the next batch.
     pub(super) pace: Option<Duration>,
@@ -113,7 +113,7 @@ impl AgentSession {
         view.into_output(ended, at)
     }
 
-    /// Starts a turn and drops it when the viewer returns, as the engine does when it is shut down.
+    /// Starts a turn and drops it when the viewer returns, like the engine during a shutdown.
     pub(super) async fn prompt_abandoned(
         &mut self,
         prompt: impl Into<Arc<str>>,
@@ -179,14 +179,14 @@ pub(super) struct TurnViewer {
     hands: TurnHandle,
     pace: Option<Duration>,
     received: Vec<AgentEvent>,
-    /// The number of received events that [`Self::next`] has returned.
+    /// Number of received events that [`Self::next`] has returned.
     read: usize,
     cancelled_at: Option<Instant>,
 }
 
 impl TurnViewer {
-    /// Returns the next event; `None` when the turn is over. There is no objection to calls that
-    /// the agent only reports.
+    /// Returns the next event, or `None` when the turn is over. Lets calls proceed that the agent
+    /// only reports.
     pub(super) async fn next(&mut self) -> Option<AgentEvent> {
         loop {
             while self.read == self.received.len() {
@@ -206,7 +206,7 @@ impl TurnViewer {
         }
     }
 
-    /// Reads events until `pick` returns something; panics when the turn ends before that.
+    /// Reads events until `pick` returns something. Panics if the turn ends before that.
     pub(super) async fn until<T>(&mut self, pick: impl Fn(AgentEvent) -> Option<T>) -> T {
         loop {
             let Some(one) = self.next().await else {
@@ -244,7 +244,7 @@ impl TurnViewer {
         }
     }
 
-    /// Waits until the tool runs, and allows it if the agent asks.
+    /// Waits until the tool runs. Allows it if the agent asks.
     pub(super) async fn until_tool_runs(&mut self, tool: &LongTool) {
         let ask_or_call = |one| match one {
             AgentEvent::ApprovalRequest(request) => Some(Some(request)),
@@ -280,7 +280,7 @@ impl TurnViewer {
         self.hands.cancel.cancel();
     }
 
-    /// Reads to the end of the stream: the agent has dropped its sender, so no event can follow.
+    /// Reads to the end of the stream. The agent has dropped its sender, so no event can follow.
     async fn drain(&mut self) {
         while self.next().await.is_some() {}
     }

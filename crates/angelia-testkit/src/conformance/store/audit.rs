@@ -1,4 +1,4 @@
-//! The audit: rows are kept in order, and never change.
+//! The audit log: rows are kept in order and never change.
 
 use angelia_core::{
     model::{AuditAction, AuditActor, AuditEntry},
@@ -20,7 +20,7 @@ pub async fn the_audit_is_kept_in_order(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let entries = [
         entry(30, AuditActor::Terminal, AuditAction::Key, "added `bot`"),
-        // The clock was set back: the order of the rows is that of their numbers.
+        // The clock was set back: the rows are ordered by their numbers.
         entry(10, AuditActor::Key("bot".into()), AuditAction::Decision, "approval 1: once → ü"),
         entry(20, AuditActor::Agent("x".into()), AuditAction::Deletion, "session 2"),
     ];

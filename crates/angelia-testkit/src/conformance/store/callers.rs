@@ -82,7 +82,7 @@ pub async fn what_callers_have_spent_adds_up(fixture: &impl StoreFixture) {
     paid(Some("a"), None, 21, None).await;
     paid(Some("b"), None, 20, Some(8.0)).await;
     paid(None, None, 20, Some(16.0)).await;
-    // Handed on by a session whose turn is paid by `a`, and by the bus without a caller.
+    // Delegated by a session whose turn is paid for by `a`, and by the bus without a caller.
     paid(Some("session"), Some("a"), 30, Some(2.0)).await;
     paid(None, Some("a"), 31, Some(4.0)).await;
     for (caller, since, expected) in [
@@ -146,7 +146,7 @@ pub async fn turns_that_were_handed_over_are_kept_and_not_lost(fixture: &impl St
     assert_eq!(store.turn(left.id).await.unwrap().unwrap().state, TurnState::HandedOver);
     assert_eq!(ids(store.resumable_turns(None).await.unwrap()), [left.id]);
     assert_eq!(ids(store.lost_turns().await.unwrap()), [queued.id]);
-    // Once it runs it can be lost like any other.
+    // Once it runs, it can be lost like any other.
     let lease = store.acquire_lease(lease.session).await.unwrap();
     store.set_turn_state(&lease, left.id, &TurnState::Running).await.unwrap();
     store.release_lease(lease).await.unwrap();

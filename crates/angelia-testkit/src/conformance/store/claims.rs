@@ -1,4 +1,4 @@
-//! Idempotency: of any number of equal requests, exactly one creates the turn.
+//! Idempotency: exactly one of any number of equal requests creates the turn.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn create_turn_once(
     store.create_turn(lease, &new).await
 }
 
-/// Claims at second `now`; asserts that the turn is stored exactly if the claim is new.
+/// Claims at second `now`. Asserts that the turn is stored if and only if the claim is new.
 async fn claim_at(
     store: &dyn Store,
     lease: &Lease,
@@ -97,7 +97,7 @@ pub async fn a_claim_is_forgotten_after_its_time(fixture: &impl StoreFixture) {
     };
     let (first, _) = at(0, 1).await;
     assert_eq!(at(100, 1).await.1, ClaimOutcome::Repeats(first.id));
-    // After the window the key is free again, also for a different input.
+    // After the window, the key is free again, even for a different input.
     let (second, claimed) = at(101, 2).await;
     assert_eq!(claimed, ClaimOutcome::New);
     assert_eq!(at(150, 1).await.1, ClaimOutcome::Conflicts(second.id));
@@ -105,7 +105,7 @@ pub async fn a_claim_is_forgotten_after_its_time(fixture: &impl StoreFixture) {
     assert!(store.turn(first.id).await.unwrap().is_some());
 }
 
-/// A claim with a shorter window does not expire another caller's claim.
+/// Checks that a claim with a shorter window does not expire another caller's claim.
 pub async fn windows_do_not_shorten_each_other(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
@@ -146,12 +146,13 @@ pub async fn a_refused_turn_leaves_no_claim(fixture: &impl StoreFixture) {
 
     let (_, claimed) = claim_at(&*store, &lease, &asked, 0).await;
     assert_eq!(claimed, ClaimOutcome::New);
-    // A process that has lost the session's lease is not told about its turns either.
+    // A process that has lost the session's lease does not learn about its turns either.
     let lost = create_turn_once(&*store, &stale, &turn, &asked).await;
     assert!(matches!(lost, Err(StoreError::LeaseLost)), "{lost:?}");
 }
 
-/// Only the turn of the first request is indexed by its history, in the same transaction.
+/// Checks that only the turn of the first request is indexed by its history, in the same
+/// transaction.
 pub async fn a_new_turn_is_found_by_its_history(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
@@ -199,7 +200,7 @@ pub async fn of_many_equal_requests_one_creates_the_turn(fixture: &impl StoreFix
     assert_eq!(turns.iter().map(|turn| turn.id).collect::<Vec<_>>(), [winner]);
 }
 
-/// Processes that own different sessions still share the callers' keys.
+/// Checks that processes that own different sessions still share the callers' keys.
 pub async fn of_many_processes_one_creates_the_turn(fixture: &impl StoreFixture) {
     if !fixture.is_shared() {
         return;

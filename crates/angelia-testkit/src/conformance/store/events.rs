@@ -110,7 +110,7 @@ pub async fn a_turn_finishes_once(fixture: &impl StoreFixture) {
     }
     assert_eq!(store.replay(turn.id, 0, 10).await.unwrap().len(), 1);
 
-    // The same holds within one append, which is then refused as a whole.
+    // The same applies within one append, which is then refused as a whole.
     let turn = plain_turn(lease.session);
     create_turn(&*store, &lease, &turn).await;
     let twice = vec![event(&turn, 1, finished()), event(&turn, 2, finished())];

@@ -1,4 +1,5 @@
-//! Leases: only one process may write to a session, and another can take over when it dies.
+//! Leases: only one process may write to a session, and another can take over when that process
+//! dies.
 
 use angelia_core::{
     model::TurnState,

@@ -51,7 +51,7 @@ async fn used(
 pub async fn what_turns_used_adds_up(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
-    // An hour apart, so that every time zone has them in different hours.
+    // The turns are an hour apart, so that they are in different hours in every time zone.
     let turn = async |charged_to: Option<&str>, at, kinds| {
         let mut turn = plain_turn(lease.session);
         turn.options.caller = charged_to.map(|_| "session".into());
@@ -94,7 +94,7 @@ pub async fn what_turns_used_adds_up(fixture: &impl StoreFixture) {
     assert_eq!(hours.iter().map(|row| row.usage.input_tokens).collect::<Vec<_>>(), [10, 20, 40]);
     assert!(hours.is_sorted_by(|a, b| a.start < b.start), "{hours:?}");
 
-    // A deleted conversation was paid for all the same.
+    // A deleted conversation still has to be paid for.
     store.release_lease(lease.clone()).await.unwrap();
     store.delete_session(lease.session).await.unwrap();
     assert_eq!(used(&*store, by(UsageGroup::Session)).await, [(None, 3, 70, Some(0.75))]);
@@ -103,7 +103,7 @@ pub async fn what_turns_used_adds_up(fixture: &impl StoreFixture) {
 pub async fn parts_of_an_hour_add_up_to_the_turn(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let lease = owned_session(&*store).await;
-    // Every ten minutes for five hours, each with another count.
+    // Every ten minutes for five hours, each with a different count.
     let times: Vec<i64> = (0..30).map(|index| index * 600).collect();
     for (index, at) in times.iter().enumerate() {
         let mut turn = plain_turn(lease.session);

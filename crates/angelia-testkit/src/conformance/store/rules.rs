@@ -1,4 +1,4 @@
-//! Rules that people granted for good.
+//! Rules that people granted permanently.
 
 use angelia_core::model::{GrantRule, StoredRule};
 use jiff::Timestamp;

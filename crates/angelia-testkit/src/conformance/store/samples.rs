@@ -383,8 +383,8 @@ pub async fn stored_turn(store: &dyn Store) -> (Lease, TurnRecord) {
     (lease, turn)
 }
 
-/// Asserts equality by the debug form, which shows every byte: `RawJson` has no equality of its
-/// own.
+/// Asserts equality of the debug forms, which show every byte, because `RawJson` does not implement
+/// equality.
 pub fn assert_same_debug(left: &impl std::fmt::Debug, right: &impl std::fmt::Debug) {
     assert_eq!(format!("{left:#?}"), format!("{right:#?}"));
 }

@@ -1,4 +1,4 @@
-//! Schedules: each of their times is claimed once.
+//! Schedules: each of their times is claimed only once.
 
 use std::{path::Path, time::Duration};
 

@@ -111,7 +111,7 @@ pub async fn a_review_is_in_no_list(fixture: &impl StoreFixture) {
     }
     let listed = store.turns(None, all).await.unwrap();
     assert_eq!(listed.iter().map(|turn| turn.id).collect::<Vec<_>>(), turns[..1]);
-    // By its id it is found.
+    // It can still be found by its id.
     assert_eq!(store.turns(Some(review.id), all).await.unwrap()[0].id, turns[1]);
     assert_eq!(store.list_sessions(SessionQuery::One(review.id)).await.unwrap().len(), 1);
 }
@@ -315,7 +315,7 @@ pub async fn sessions_are_found_by_what_people_know(fixture: &impl StoreFixture)
     let since = SessionFilter { since: Some(timestamp(60)), ..filter() };
     assert!(!find(since, used).await.contains(&tests));
 
-    // A session that is given another profile is found under that one.
+    // A session that gets another profile is found under the new one.
     let record = store.session(other.id).await.unwrap().unwrap();
     let mut changed = record.clone();
     changed.spec.profile = "play".into();
@@ -327,7 +327,7 @@ pub async fn sessions_are_found_by_what_people_know(fixture: &impl StoreFixture)
 pub async fn a_page_by_use_starts_behind_its_session(fixture: &impl StoreFixture) {
     let store = fixture.open();
     let mut ids = Vec::new();
-    // Two of them at the same time.
+    // Two of them are used at the same time.
     for used_at in [5, 1, 4, 4, 3] {
         ids.push(used_session(&*store, "/project", used_at, "x").await.0);
     }

@@ -33,7 +33,7 @@ pub async fn a_turn_is_created_once(fixture: &impl StoreFixture) {
     let again = store.create_turn(&lease, &turn.clone().into()).await;
     assert!(matches!(again, Err(StoreError::Conflict)), "{again:?}");
 
-    // A turn cannot be created as finished: without its event it would have no outcome.
+    // A turn cannot be created as finished, because without its event it would have no outcome.
     let mut done = plain_turn(lease.session);
     done.state = TurnState::Finished {
         at: timestamp(0),
@@ -67,7 +67,7 @@ pub async fn turns_are_paged_newest_first(fixture: &impl StoreFixture) {
     assert_eq!(rest, [ids[5]]);
 }
 
-/// Creates turns whose ids sort before those of all turns before them, as after a clock is set back.
+/// Creates turns whose ids sort before those of all earlier turns, as after the clock was set back.
 async fn create_turns_back_in_time(
     store: &dyn Store,
     lease: &Lease,
@@ -149,7 +149,7 @@ pub async fn a_session_is_updated_by_its_turns(fixture: &impl StoreFixture) {
     end.at = later(20);
     store.append(&lease, vec![end]).await.unwrap().await.unwrap();
     assert_eq!(updated_at().await, later(20));
-    // Writing the session with an older time does not undo the update by the turn.
+    // Writing the session with an older time does not undo the update made by the turn.
     let mut session = store.session(lease.session).await.unwrap().unwrap();
     session.updated_at = created;
     store.put_session(&session).await.unwrap();

@@ -1,5 +1,5 @@
-//! Installs a version of an agent: npm downloads it into a temporary folder, its checksums are compared,
-//! its program is started once, and only then the folder gets its name.
+//! Installs a version of an agent: npm downloads it into a temporary folder, its checksums are compared, its
+//! program is started once, and only then is the folder renamed.
 
 use std::{
     collections::BTreeMap,
@@ -28,7 +28,7 @@ use crate::{
     config::{AgentVersion, installable},
 };
 
-/// The beginning of the names of folders that are not installed versions.
+/// Prefix of the names of folders that are not installed versions.
 pub(super) const TEMPORARY_PREFIX: &str = ".new-";
 
 /// A temporary folder that has not changed for this long is abandoned.
@@ -46,7 +46,7 @@ pub(super) async fn run(app: &App, text: &str) -> Result<Exit, CommandError> {
     let npm = Npm::find(app)?;
     let mut stop = StopSignals::listen().map_err(CommandError::internal)?;
     let installing = async {
-        // A version that is installed already is usable without a network.
+        // A version that is already installed can be used without a network.
         let known = version.and_then(|version| AgentVersion::new(name, version));
         if let Some(agent) = known.filter(|agent| agent.launcher(&app.home).exists()) {
             return Ok::<_, CommandError>((agent, true));
@@ -94,13 +94,13 @@ async fn install(
     let folder = agent.folder(&app.home);
     match fs::rename(&draft.0, &folder) {
         Ok(()) => Ok(()),
-        // Another process has installed the same version meanwhile.
+        // Another process has installed the same version in the meantime.
         Err(_) if agent.launcher(&app.home).exists() => Ok(()),
         Err(error) => Err(folder_error(&folder, &error)),
     }
 }
 
-/// A folder that is removed unless it has got another name.
+/// A folder that is removed on drop, unless it has been renamed.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -110,7 +110,7 @@ impl Draft {
         let path = parent.join(format!("{TEMPORARY_PREFIX}{}", Uuid::new_v4().simple()));
         fs::DirBuilder::new().mode(0o700).create(&path)?;
         let draft = Self(path);
-        // npm would otherwise look for a project in the folders above.
+        // Otherwise npm would look for a project in the parent folders.
         fs::write(draft.0.join("package.json"), "{\"private\":true}\n")?;
         Ok(draft)
     }
@@ -122,7 +122,7 @@ impl Drop for Draft {
     }
 }
 
-/// Removes the folders that killed processes have left.
+/// Removes the folders that killed processes left behind.
 fn remove_abandoned(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let is_temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY_PREFIX);
@@ -134,10 +134,10 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// Checks the checksums in npm's lock file. npm compares the archive of each package with its
-/// checksum while it unpacks it, and writes the checksum into the lock file. Fails unless every
-/// installed package has one, and the agent's own is the published one. Returns the number of
-/// installed packages.
+/// Checks the checksums in npm's lock file. While unpacking, npm compares the archive of each package with
+/// its checksum and writes the checksum into the lock file. Fails unless every installed package has a
+/// checksum, and that of the agent's own package is the published one. Returns the number of installed
+/// packages.
 fn verify(
     folder: &Path,
     agent: &AgentVersion,
@@ -158,8 +158,8 @@ fn verify(
     let lock = fs::read(folder.join("package-lock.json")).ok();
     let lock: Option<Lock> = lock.and_then(|lock| serde_json::from_slice(&lock).ok());
     let lock = lock.ok_or_else(|| wrong(format!("npm wrote no lock file for {agent}")))?;
-    // The entry without a name is the folder itself. The lock file also names the packages for other
-    // platforms, which npm has not downloaded.
+    // The entry without a name is the folder itself. The lock file also names packages for other platforms,
+    // which npm has not downloaded.
     let is_there = |place: &str| !place.is_empty() && folder.join(place).is_dir();
     let packages: Vec<_> = lock.packages.iter().filter(|(place, _)| is_there(place)).collect();
     for (place, package) in &packages {
@@ -176,7 +176,7 @@ fn verify(
     Ok(packages.len())
 }
 
-/// Fails unless the program starts and is the version it should be.
+/// Fails unless the program starts and reports the expected version.
 async fn check_program(app: &App, agent: &AgentVersion, folder: &Path) -> Result<(), CommandError> {
     let executors = StandaloneExecutors::start(app, "agents")?;
     let name = agent.registration.name;

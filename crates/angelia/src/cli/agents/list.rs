@@ -21,7 +21,7 @@ use crate::{
 struct AgentEntry {
     name: &'static str,
     version: String,
-    /// `angelia`: installed by `agents install`; `path`: found on `PATH`; `config`: a path of its own.
+    /// `angelia` if installed by `agents install`, `path` if found on `PATH`, `config` for a configured path.
     source: &'static str,
     login: &'static str,
     profiles: Vec<String>,

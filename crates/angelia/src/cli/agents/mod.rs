@@ -1,8 +1,8 @@
-//! `angelia agents`: the agents on this machine, and versions of them in folders of their own
+//! `angelia agents`: the agents on this machine, and versions of them in separate folders
 //! (`docs/design/0027-selftest.md`).
 //!
 //! - [`list`]: the installed agents, and the profiles that use them.
-//! - [`install`]: installs a version with npm, in one step or not at all; `npm`: calls npm.
+//! - [`install`]: installs a version with npm, completely or not at all; `npm`: calls npm.
 //! - [`remove`]: removes a version.
 
 mod install;
@@ -26,9 +26,9 @@ pub(crate) enum AgentsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Install a version of an agent with npm, beside the one on `PATH`.
+    /// Install a version of an agent with npm, alongside the one on `PATH`.
     Install {
-        /// `claude` or `codex`, with `@VERSION` for another one than the newest.
+        /// `claude` or `codex`, with `@VERSION` for a version other than the newest.
         #[arg(value_name = "NAME[@VERSION]")]
         agent: String,
     },
@@ -47,7 +47,7 @@ pub(crate) async fn run(app: &App, command: &AgentsCommand) -> Result<Exit, Comm
     }
 }
 
-/// The error for a name that cannot be installed.
+/// Returns the error for a name that cannot be installed.
 fn unknown_agent(text: &str) -> CommandError {
     let names: Vec<&str> = installable().map(|(kind, _)| kind.name).collect();
     CommandError::usage(format!("`{text}` is not an agent that Angelia can install"))

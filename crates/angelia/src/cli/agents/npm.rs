@@ -1,4 +1,4 @@
-//! Runs npm, and reads its output.
+//! Runs npm and reads its output.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -11,10 +11,10 @@ use crate::{
     standalone_commands::standalone_commands,
 };
 
-/// Limits a question to the registry.
+/// Time limit for a query to the registry.
 const QUESTION_LIMIT: Duration = Duration::from_mins(2);
 
-/// Limits a download of some hundred megabytes over a slow line.
+/// Time limit for a download of several hundred megabytes over a slow connection.
 const INSTALL_LIMIT: Duration = Duration::from_mins(30);
 
 pub(super) struct Npm {
@@ -26,7 +26,7 @@ pub(super) struct Npm {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PublishedVersion {
     pub(super) version: String,
-    /// `sha512-…`, of the package's archive.
+    /// The `sha512-…` checksum of the package's archive.
     pub(super) integrity: String,
 }
 
@@ -39,12 +39,12 @@ impl Npm {
         let mut places = places.filter_map(|place| place.to_str().map(Arc::<str>::from));
         let program = places.find(|place| commands.is_program(place)).ok_or_else(|| {
             CommandError::new(Exit::Unavailable, "npm is not installed: no `npm` on the PATH")
-                .with_hint("install Node.js, which contains it (https://nodejs.org), or install the agent as its vendor says")
+                .with_hint("install Node.js, which contains it (https://nodejs.org), or install the agent as its vendor describes")
         })?;
         Ok(Self { program, commands })
     }
 
-    /// Asks the registry for a version, or for the newest one.
+    /// Asks the registry for a given version, or for the newest one.
     pub(super) async fn published_version(
         &self,
         package: &str,
@@ -65,7 +65,7 @@ impl Npm {
         })
     }
 
-    /// Installs an exact version into an empty folder. No script of any package is run.
+    /// Installs an exact version into an empty folder, without running any package's scripts.
     pub(super) async fn install(
         &self,
         folder: &Path,
@@ -123,7 +123,7 @@ fn read_published(stdout: &[u8]) -> Option<PublishedVersion> {
 
 fn no_such_version(wanted: &str) -> CommandError {
     CommandError::new(Exit::Failed, format!("npm has no {wanted}"))
-        .with_hint("leave the version out for the newest one")
+        .with_hint("leave out the version for the newest one")
 }
 
 /// Explains a failure of npm to the person.
@@ -151,7 +151,7 @@ fn explain(wanted: &str, output: &CommandOutput) -> CommandError {
         return new(Exit::Failed, message, "free some space; nothing was left behind");
     }
     if has(&["ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "ECONNRESET", "EAI_AGAIN", "network"]) {
-        let message = format!("the registry of npm cannot be reached for {wanted}");
+        let message = format!("npm's registry cannot be reached for {wanted}");
         return new(
             Exit::TryLater,
             message,

@@ -28,7 +28,7 @@ pub(super) fn run(app: &App, text: &str) -> Result<Exit, CommandError> {
         return Err(CommandError::new(Exit::Failed, format!("{version} is used by: {names}"))
             .with_hint("change `binary` of these profiles first"));
     }
-    // A half-removed version would look like an installed one, so it loses its name first.
+    // Rename the folder first, because a half-removed version would look like an installed one.
     let draft = folder.with_file_name(format!("{TEMPORARY_PREFIX}{}", Uuid::new_v4().simple()));
     let removed = fs::rename(&folder, &draft).and_then(|()| fs::remove_dir_all(&draft));
     removed.map_err(|error| {

@@ -1,4 +1,4 @@
-//! Assigns the answers of the command line to the questions of an approval.
+//! Matches the answers on the command line to the questions of an approval.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use angelia_core::model::{ApprovalKind, Decision, Question, QuestionAnswer};
 
 use crate::cli::error::CommandError;
 
-/// Adds the `--answer` values to the decision. It is a usage error if the verdict or the answers do
-/// not fit the approval.
+/// Adds the `--answer` values to the decision. Returns a usage error if the verdict or the answers
+/// do not fit the approval.
 pub(super) fn add_to_decision(
     decision: &mut Decision,
     typed: &[String],
@@ -31,8 +31,7 @@ pub(super) fn add_to_decision(
     Ok(())
 }
 
-/// Assigns the `--answer` values to the questions, in whichever order they were given. Every
-/// question needs an answer.
+/// Matches the `--answer` values to the questions, in any order. Every question needs an answer.
 fn match_answers(
     questions: &[Question],
     typed: &[String],
@@ -67,8 +66,8 @@ fn match_answers(
         .collect()
 }
 
-/// Finds the question that `QUESTION=ANSWER` names, by its text, its heading or its number, and
-/// returns its index and the answer. A single question needs no name.
+/// Finds the question that `QUESTION=ANSWER` names by its text, heading or number. Returns its
+/// index and the answer. A single question needs no name.
 fn find_question<'a>(questions: &[Question], typed: &'a str) -> Option<(usize, &'a str)> {
     let by = |name: &dyn Fn(usize, &Question) -> String| {
         // A question's text may itself contain `=`, so names are matched as prefixes instead of
@@ -88,7 +87,7 @@ fn find_question<'a>(questions: &[Question], typed: &'a str) -> Option<(usize, &
         .filter(|(_, answer)| !answer.is_empty())
 }
 
-/// Returns the label of the option with this number, else the answer itself.
+/// Returns the label of the option with this number, or the answer itself.
 pub(crate) fn resolve_option(question: &Question, answer: &str) -> Arc<str> {
     let number = answer.parse::<usize>().ok();
     let option = number.and_then(|number| question.options.get(number.checked_sub(1)?));

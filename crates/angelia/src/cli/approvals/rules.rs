@@ -1,7 +1,7 @@
-//! `angelia approvals rules …`: the rules that the owner granted for good with `always`.
+//! `angelia approvals rules …`: the rules that the owner granted permanently with `always`.
 //!
-//! The rules are in the store, which several processes may open, so no daemon is needed; an engine
-//! reads them each time before it would ask a person.
+//! The rules are in the store, which several processes may open, so no daemon is needed. An engine
+//! rereads them each time before it would ask a person.
 
 use std::io::Write as _;
 
@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// The minimum length of an id prefix that selects a rule.
+/// Minimum length of an id prefix that selects a rule.
 const MIN_PREFIX: usize = 4;
 
 pub(super) async fn run(app: &App, command: RulesCommand) -> Result<Exit, CommandError> {
@@ -30,7 +30,7 @@ pub(super) async fn run(app: &App, command: RulesCommand) -> Result<Exit, Comman
         RulesCommand::List { json } => {
             let listed = list(&*store, json).await?;
             if listed.is_empty() && !json {
-                print::note("nothing is allowed for good; `always` in an approval does that");
+                print::note("nothing is allowed permanently; `always` in an approval does that");
             }
             print::bytes(&listed)
         }
@@ -45,7 +45,7 @@ struct RuleLine<'a> {
     profile: &'a str,
     cwd: std::borrow::Cow<'a, str>,
     rule: String,
-    /// The rule is about one call; a `*` in it is a literal character.
+    /// Whether the rule covers a single call, so that a `*` in it is a literal character.
     exact: bool,
     created_at: String,
     by: &'a str,

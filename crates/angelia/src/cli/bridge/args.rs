@@ -1,4 +1,4 @@
-//! The flags of `angelia bridge` and their meaning here.
+//! The flags of `angelia bridge` and their meaning.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -12,8 +12,7 @@ use clap::Args;
 use super::own_model::OWN_NAME;
 use crate::{cli::error::CommandError, config::Period};
 
-/// The default for `--assistant-delta-chunk-size`, the number of characters of a finished text in
-/// one chunk.
+/// The default for `--assistant-delta-chunk-size`: characters per chunk of a finished text.
 const DEFAULT_CHUNK_CHARS: u32 = 32;
 
 #[derive(Debug, Args)]
@@ -56,40 +55,40 @@ pub(crate) struct BridgeArgs {
     #[arg(long)]
     native_stream: bool,
 
-    /// After that many requests to the model a run ends with the answer it has, as `partial`; tool
-    /// calls are counted where an agent does not show its requests.
+    /// End a run as `partial`, with the answer so far, after this many requests to the model; tool
+    /// calls are counted if an agent does not show its requests.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     max_iterations: Option<u32>,
 
-    /// The agent's own tools that exist: `default`, `all`, `none`, or their names.
+    /// The agent's own tools to enable: `default`, `all`, `none`, or their names.
     #[arg(long, value_name = "NAMES")]
     toolsets: Option<String>,
 
-    /// Tools that are refused: names or patterns such as `Bash(git push*)`.
+    /// Tools to refuse: names or patterns such as `Bash(git push*)`.
     #[arg(long, value_name = "PATTERNS")]
     disabled_toolsets: Option<String>,
 
-    /// The longest time that a run may last; overrides the profile's `timeout`.
+    /// How long a run may last; overrides the profile's `timeout`.
     #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     timeout: Option<Duration>,
 
-    /// The longest time that an agent may take to send its first event; overrides the profile's
+    /// How long an agent may take to send its first event; overrides the profile's
     /// `first_event_timeout`.
     #[arg(long, value_name = "TIME", value_parser = parse_timeout)]
     first_event_timeout: Option<Duration>,
 
-    /// The longest time that an agent may be silent while no tool runs; overrides the profile's
+    /// How long an agent may be silent while no tool runs; overrides the profile's
     /// `inter_event_silence_timeout`.
     #[arg(long, value_name = "TIME", value_parser = parse_timeout, alias = "inter-event-silence-timeout")]
     stream_timeout: Option<Duration>,
 
-    /// The address of a server that speaks Chat Completions, with its `/v1`. The runs of this bridge
-    /// then use Angelia's own loop with --model of that server, instead of an agent.
+    /// The address of a server that speaks Chat Completions, including `/v1`. The runs of this
+    /// bridge then use Angelia's own loop with the --model of that server, instead of an agent.
     #[arg(long, value_name = "URL")]
     pub(super) base_url: Option<String>,
 
-    /// The key for --base-url. Every program on this machine can read a command line: rather set
-    /// the variable `ANGELIA_API_KEY`.
+    /// The key for --base-url. Prefer the variable `ANGELIA_API_KEY`: every program on this machine
+    /// can read the command line.
     #[arg(long, value_name = "KEY")]
     pub(super) api_key: Option<String>,
 
@@ -118,7 +117,7 @@ impl BridgeArgs {
                 None if has_own_model => Some(OWN_NAME.into()),
                 named => named.map(Into::into),
             },
-            // The profile of an own model has the model.
+            // With `--base-url`, the profile already has the model.
             model: self.model.filter(|_| !has_own_model).map(Into::into),
             provider: has_own_model.then(|| OWN_NAME.into()),
             cwd,

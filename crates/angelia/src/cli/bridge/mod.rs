@@ -1,6 +1,6 @@
 //! `angelia bridge`: JSONL over stdin and stdout, for host applications.
 //!
-//! - [`args`]: the flags and their meaning here; [`own_model`]: those that name a model.
+//! - [`args`]: the flags and their meaning; [`own_model`]: the flags that name a model.
 
 mod args;
 mod own_model;
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{assemble::App, home_turns::HomeTurns};
 
-/// The time that the host has to read the last lines.
+/// How long the host may take to read the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prints the JSON schema of requests and events.
@@ -52,7 +52,7 @@ pub(crate) async fn run(app: &Arc<App>, args: BridgeArgs) -> Result<Exit, Comman
                 ending = &mut served => break ending,
                 request = signals.next() => match request {
                     StopRequest::Interrupt => stop.cancel(),
-                    // A second signal skips the graceful end.
+                    // A second signal skips the graceful shutdown.
                     StopRequest::Kill => break RunResult::Ended(TurnStatus::Interrupted),
                 },
             }

@@ -1,25 +1,25 @@
-//! `--base-url`: a model that the runs of this process use through our own loop. It becomes a provider
-//! and a profile that only this process has.
+//! `--base-url`: a model that the runs of this process use through the built-in loop. It becomes a provider
+//! and a profile that only this process knows.
 
 use angelia_executors::native::{provider::Api, providers::check_address};
 
 use super::BridgeArgs;
 use crate::{cli::error::CommandError, config::Environment};
 
-/// The name of the provider and of the profile.
+/// The name of both the provider and the profile.
 pub(super) const OWN_NAME: &str = "from-flags";
 
-/// The variable with the key.
+/// The variable that contains the key.
 const KEY_VARIABLE: &str = "ANGELIA_API_KEY";
 
 impl BridgeArgs {
-    /// Returns the address of the own model. Some hosts always pass the flag, with an empty value.
+    /// Returns the model's address. Some hosts always pass the flag, possibly with an empty value.
     pub(super) fn own_base_url(&self) -> Option<&str> {
         self.base_url.as_deref().filter(|url| !url.is_empty())
     }
 
-    /// Returns the settings that the flags of an own model stand for, by their paths. A key of the
-    /// command line becomes a variable of `environment`, because settings hold no keys.
+    /// Returns the settings that these flags represent, by path. A key from the command line becomes a
+    /// variable of `environment`, because settings do not contain keys.
     pub(crate) fn own_settings(
         &self,
         environment: &mut Environment,
@@ -29,7 +29,7 @@ impl BridgeArgs {
             if key.is_none() {
                 return Ok(Vec::new());
             }
-            let error = CommandError::usage("--api-key has no use without --base-url");
+            let error = CommandError::usage("--api-key has no effect without --base-url");
             return Err(error.with_hint(
                 "agents have their own login; for one that reads a variable, set it under `env` of a profile \
                  in config.yaml",
@@ -44,8 +44,8 @@ impl BridgeArgs {
         if self.profile.is_some() {
             let error = CommandError::usage("--base-url and --profile exclude each other");
             return Err(error.with_hint(
-                "a profile has an executor and a model of its own; what all runs at --base-url shall have \
-                 stands under `executors.native` in config.yaml",
+                "a profile has its own executor and model; settings for all runs at --base-url belong under \
+                 `executors.native` in config.yaml",
             ));
         }
         if let Some(key) = key {

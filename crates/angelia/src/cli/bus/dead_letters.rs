@@ -1,5 +1,5 @@
-//! `angelia bus dead …`: lists, resends and discards messages that were not received in time, or
-//! that were refused.
+//! `angelia bus dead …`: lists, resends and discards messages that were refused or not received in
+//! time.
 
 use std::time::Duration;
 

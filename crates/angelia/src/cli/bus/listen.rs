@@ -1,7 +1,7 @@
-//! `angelia bus listen ENDPOINT`: receives messages under a name until it is interrupted. The rules
-//! run here, once, because the endpoint lives here; messages for an agent are printed. A message is
-//! acknowledged after it has been printed or acted on, so that the bus redelivers a message that
-//! was lost on the way.
+//! `angelia bus listen ENDPOINT`: receives messages under a name until interrupted. The rules run
+//! here, once, because the endpoint lives here; messages for an agent are printed. A message is
+//! acknowledged only after it has been printed or acted on, so that the bus redelivers a message
+//! that was lost on the way.
 
 use std::{
     collections::VecDeque,
@@ -38,20 +38,20 @@ use crate::{
     standalone_commands::standalone_commands,
 };
 
-/// The bus forgets endpoints that are silent for longer than this.
+/// Interval between pings, because the bus removes endpoints that stay silent for too long.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The delay before reconnecting to a bus that is gone.
+/// Delay before reconnecting to a bus that has gone away.
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 
-/// The time for reading the data that a broken connection still has buffered.
+/// How long to read data that a broken connection still has buffered.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The number of handled messages that are remembered: as many as the bus sends before it waits for
+/// Number of handled messages to remember: as many as the bus sends before it waits for
 /// acknowledgements.
 const MAX_HANDLED_IDS: usize = 4096;
 
-/// The reason why receiving stopped.
+/// Why receiving stopped.
 enum ListenEnd {
     /// The connection broke; another one may work.
     ConnectionLost(io::Error),
@@ -63,13 +63,13 @@ enum ListenEnd {
 /// Handles received messages.
 struct MessageHandler {
     screen: Arc<TerminalScreen>,
-    /// `None`: messages are printed as they are, and no rules run.
+    /// `None` if messages are printed unchanged and no rules run.
     reactor: Option<RuleRunner>,
     handled: HandledIds,
 }
 
-/// The ids of the last messages that were handled. If the bus ends before it has read an
-/// acknowledgement, the message comes again, and is not handled again.
+/// The ids of the latest handled messages. If the bus ends before it has read an acknowledgement,
+/// the message arrives again and must not be handled twice.
 #[derive(Default)]
 struct HandledIds(VecDeque<String>);
 
@@ -113,7 +113,7 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
         Some(build_rule_runner(&app.environment, home, commands, screen, &tasks))
     };
     if let Some(reactor) = &reactor {
-        // A broken file is reported now, and not only when the first message comes.
+        // Report a broken file now, and not only when the first message arrives.
         reactor.current_rules();
     }
     let mut shown = MessageHandler { screen, reactor, handled: HandledIds::default() };
@@ -121,7 +121,7 @@ pub(super) async fn run(app: &Arc<App>, args: ListenArgs) -> Result<Exit, Comman
     let ended = tokio::select! {
         ended = listening => ended,
         () = signals.wait() => {
-            // The terminal has written `^C` where the next prompt would begin.
+            // The terminal has printed `^C` where the next prompt would begin.
             if io::stderr().is_terminal() {
                 print::note("");
             }
@@ -138,7 +138,7 @@ async fn listen(
     shown: &mut MessageHandler,
 ) -> Result<Exit, CommandError> {
     let sockets = BusSockets::of_app(app);
-    // Like `notify`, `listen` starts a bus that is not running.
+    // Like `notify`, `listen` starts a bus if none is running.
     if sockets.connect().await.is_err() {
         notify::start_bus(&app.environment).await?;
     }
@@ -165,7 +165,7 @@ async fn listen(
     }
 }
 
-/// The state of the connection to the bus, as last reported to the user.
+/// The connection state last reported to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
     NeverConnected,
@@ -213,9 +213,9 @@ async fn receive(
     }
 }
 
-/// Reads the rest of the data on a connection that can no longer be written to. The bus may have
-/// sent `displaced`: two listeners that reconnected after being displaced would displace each other
-/// for ever.
+/// Reads the remaining data from a connection that can no longer be written to. The bus may have
+/// sent `displaced`: two listeners that reconnect after being displaced would keep displacing each
+/// other forever.
 async fn drain_connection(line: &mut BusClient, error: io::Error) -> ListenEnd {
     while let Ok(Ok(heard)) = timeout(DRAIN_TIMEOUT, line.receive()).await {
         let frame = std::str::from_utf8(&heard).unwrap_or_default();
@@ -251,7 +251,7 @@ async fn handle_frame(
     heard: &Bytes,
     shown: &mut MessageHandler,
 ) -> Result<(), ListenEnd> {
-    // The body is not parsed: a message with an unreadable body is a message all the same.
+    // The body is not parsed: a message with an unreadable body is still a message.
     let frame = std::str::from_utf8(heard).unwrap_or_default();
     let Ok(fields) = FrameFields::parse(frame) else {
         return Ok(());
@@ -268,8 +268,8 @@ async fn handle_frame(
         return Ok(());
     }
     match &shown.reactor {
-        // One line per message: outside of strings, `\n` and `\r` are the only line breaks that
-        // JSON allows.
+        // Print one line per message: outside of strings, `\n` and `\r` are the only line breaks
+        // that JSON allows.
         None => shown.screen.show_message(&frame.replace(['\n', '\r'], " ")),
         Some(reactor) => {
             let left = reactor.apply(&to_message(&fields, heard)).await;

@@ -1,7 +1,7 @@
 //! `angelia bus …`, also as `hermes-busd` and `hermes-bus-server`.
 //!
 //! - `service`: starts, stops and restarts the bus; `status`: reports its state.
-//! - `listen`: receives messages under a name and follows the rules for them.
+//! - `listen`: receives messages under a name and applies the rules to them.
 //! - `dead_letters`: lists, resends and discards messages that could not be delivered.
 
 mod dead_letters;
@@ -100,7 +100,8 @@ pub(crate) async fn run(
         BusCommand::Run { detached } => standalone::run(app, detached).await,
         BusCommand::Listen(args) => listen::run(app, args).await,
         BusCommand::Dead(command) => dead_letters::run(app, command).await,
-        // `cli::dispatch` handles `send` before a configuration is read: a sender needs none.
+        // `cli::dispatch` handles `send` before it reads the configuration, which a sender does not
+        // need.
         BusCommand::Send(_) => Ok(Exit::Done),
     }
 }

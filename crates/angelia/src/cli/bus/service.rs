@@ -1,5 +1,5 @@
-//! Starts and stops a bus that runs on its own. No other bus is displaced, no process is orphaned,
-//! and the command prints only what it has verified.
+//! Starts and stops a standalone bus. Never displaces another bus or orphans a process, and prints
+//! only what it has verified.
 
 use std::{fs, io, path::Path, time::Duration};
 
@@ -20,16 +20,16 @@ use crate::{
     },
 };
 
-/// A log larger than this is rotated at a start.
+/// A log larger than this is rotated at startup.
 const MAX_LOG_BYTES: u64 = 512 * 1024;
 
-/// The time that a bus has to answer: after its start, and while it passes from one process to
+/// How long a bus may take to answer, after its start or while it passes from one process to
 /// another.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(18);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Starts the bus, unless it runs. While `angelia serve` holds this home, the bus belongs to that
-/// daemon: this command waits for it, and starts a bus only if the daemon ends.
+/// Starts the bus, unless it is already running. While `angelia serve` holds this home, the bus
+/// belongs to that daemon: this command waits for it, and starts a bus only if the daemon ends.
 pub(super) async fn start(app: &App, config: Option<&Path>) -> Result<Exit, CommandError> {
     let sockets = BusSockets::of_app(app);
     let deadline = Instant::now() + RESPONSE_TIMEOUT;

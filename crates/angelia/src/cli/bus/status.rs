@@ -1,4 +1,4 @@
-//! `angelia bus status`: reports the state of the bus, also as an exit code.
+//! `angelia bus status`: reports the state of the bus as text and as an exit code.
 
 use std::{fs, time::Duration};
 

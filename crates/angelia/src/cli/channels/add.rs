@@ -1,4 +1,5 @@
-//! Walks through the set-up of a platform: its secrets, a live check of them, and who the owner is there.
+//! Walks the owner through setting up a platform: its secrets, a live check of them, and the owner's id
+//! there.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +31,7 @@ use crate::{
     platforms::{AdapterParts, Platform, PlatformSecret},
 };
 
-/// How long the owner has to send the code.
+/// How long the owner may take to send the code.
 const PAIRING_TIMEOUT: Duration = Duration::from_mins(10);
 
 const CODE_LENGTH: usize = 6;
@@ -40,16 +41,16 @@ pub(crate) struct AddArgs {
     /// The platform, such as `telegram`.
     platform: String,
 
-    /// The variable that has a secret; it must be set where the daemon is started. The name of the secret may
-    /// be left out where the platform has only one.
+    /// The variable that contains a secret; it must be set where the daemon is started. KEY may be omitted if
+    /// the platform has only one secret.
     #[arg(long, value_name = "[KEY=]NAME")]
     secret_env: Vec<String>,
 
-    /// The file that has a secret.
+    /// The file that contains a secret.
     #[arg(long, value_name = "[KEY=]FILE")]
     secret_file: Vec<String>,
 
-    /// Another server of the same protocol.
+    /// Another server that speaks the same protocol.
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
 
@@ -57,7 +58,7 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "ID")]
     user: Option<String>,
 
-    /// The profile of its turns.
+    /// The profile for its turns.
     #[arg(short, long)]
     profile: Option<String>,
 
@@ -141,7 +142,7 @@ async fn check_live(adapter: &Arc<dyn Channel>) -> Result<(), CommandError> {
     }
 }
 
-/// Finds the server; where the platform has none of its own, it is asked for.
+/// Returns the server. Asks for it if the platform has no fixed server and none was named.
 fn find_server(
     app: &App,
     platform: &Platform,
@@ -156,7 +157,7 @@ fn find_server(
     }
 }
 
-/// Finds where each secret is; those that the arguments do not name are asked for.
+/// Returns where each secret comes from. Asks for those that the arguments do not name.
 fn find_sources(
     platform: &'static Platform,
     args: &AddArgs,
@@ -210,11 +211,11 @@ fn split_key<'a>(platform: &Platform, text: &'a str) -> (Option<&'a str>, &'a st
     }
 }
 
-/// Where a secret is, or how it came.
+/// Where a secret comes from.
 enum SecretSource {
     Env(String),
     File(PathBuf),
-    /// It goes into a file of its own.
+    /// Typed by the owner. It will be written to a separate file.
     Typed(String),
 }
 
@@ -235,7 +236,7 @@ impl SecretSource {
         Ok(text.trim().to_owned())
     }
 
-    /// Returns the line of the configuration, and writes the file of a secret that was typed.
+    /// Returns the secret's line for the configuration. Writes a typed secret to its file.
     fn yaml(
         &self,
         app: &App,
@@ -279,7 +280,7 @@ fn ask(label: &str, hint: &str) -> Result<String, CommandError> {
     }
 }
 
-/// Waits until somebody sends the code that only this terminal shows.
+/// Waits until somebody sends the code, which only this terminal shows.
 async fn wait_for_owner(adapter: &dyn Channel) -> Result<Sender, CommandError> {
     let code: String =
         new_token().chars().take(CODE_LENGTH).collect::<String>().to_ascii_uppercase();

@@ -1,6 +1,6 @@
-//! `angelia channels …`: the chat platforms of the configuration.
+//! `angelia channels …`: the configured chat platforms.
 //!
-//! - [`add`]: walks through the set-up of one.
+//! - [`add`]: walks the owner through setting up a platform.
 
 mod add;
 
@@ -31,27 +31,27 @@ use crate::{
     standalone_commands::standalone_commands,
 };
 
-/// The time limit of the check of one platform.
+/// Time limit for the check of one platform.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The block of the configuration that has the channels.
+/// The section of the configuration that contains the channels.
 const BLOCK: &str = "channels";
 
 const RESTART_NOTE: &str = "a running daemon uses it after `angelia restart`";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ChannelsCommand {
-    /// List the channels that are set up, and how their connections are.
+    /// List the configured channels and the state of their connections.
     List {
         /// Print JSON, one object per line.
         #[arg(long)]
         json: bool,
     },
-    /// Set a chat platform up, step by step.
+    /// Set up a chat platform, step by step.
     Add(add::AddArgs),
     /// Check that the channels can be used: 0 if all is well, 1 if not.
     Check {
-        /// The platform; by default all that are set up.
+        /// The platform; by default all configured ones.
         platform: Option<String>,
     },
     /// Remove a channel from the configuration; its sessions stay.
@@ -74,7 +74,7 @@ pub(crate) async fn run(
 #[derive(Debug, Serialize)]
 struct ListedChannel<'a> {
     platform: &'a str,
-    /// How its connection is, if a daemon runs.
+    /// The state of the connection, if a daemon runs.
     state: Option<String>,
     last_error: Option<String>,
     allow: usize,
@@ -169,7 +169,7 @@ fn is_set_up(config: &Config, name: &str) -> bool {
     config.channels().keys().any(|known| *known.0 == *name)
 }
 
-/// Finds a platform by name; the error says which there are.
+/// Finds a platform by name. The error lists the known ones.
 fn require_platform(name: &str) -> Result<&'static Platform, CommandError> {
     find_platform(name)
         .ok_or_else(|| CommandError::usage(format!("`{name}` {}", describe_missing_platform(name))))
@@ -196,7 +196,7 @@ async fn examine_one(
     fields: &ChannelFields,
     commands: &Arc<dyn CommandRunner>,
 ) -> Vec<ChannelFinding> {
-    // A program that is an adapter has ended when its check has.
+    // An adapter that is a program ends with its check.
     let tasks = TaskGroup::new();
     match open_channel(app, name, fields, commands, &tasks).await {
         Ok(open) if open.adapter.is_exclusive() => match find_live(app, name).await {
@@ -208,7 +208,8 @@ async fn examine_one(
     }
 }
 
-/// Returns how the daemon's connection is, if it has one: a second one of the same channel would end it.
+/// Returns the state of the daemon's connection, if it has one. A second connection to the same channel would
+/// end it.
 async fn find_live(app: &App, name: &str) -> Option<ChannelFinding> {
     let client = DaemonClient::connect(&app.home.socket()).await?;
     let status = client.status().await.ok()?;

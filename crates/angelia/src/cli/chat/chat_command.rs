@@ -1,12 +1,12 @@
 //! The lines of a chat that begin with `/`.
 
-/// Every command: its name, its argument, and its effect.
+/// All commands, each with its name, argument and effect.
 pub(super) const COMMANDS: [(&str, &str, &str); 10] = [
     ("/model", "[NAME]", "shows the model, or changes it from the next turn on"),
-    ("/profile", "[NAME]", "shows the profile, or begins a new session with another"),
-    ("/new", "", "begins a new session"),
-    ("/fork", "", "goes on in a copy of this session; the original stays as it is"),
-    ("/resume", "[SESSION]", "goes on in another session: a name, an id, `last`; or lists them"),
+    ("/profile", "[NAME]", "shows the profile, or starts a new session with another"),
+    ("/new", "", "starts a new session"),
+    ("/fork", "", "continues in a copy of this session; the original stays as it is"),
+    ("/resume", "[SESSION]", "continues another session: a name, an id, `last`; or lists them"),
     ("/compact", "", "shortens the conversation: a summary replaces its older part"),
     ("/usage", "", "what this session has used so far"),
     ("/stop", "", "typed while a turn runs: interrupts it, as Ctrl-C does"),
@@ -29,7 +29,7 @@ pub(super) enum ChatCommand {
 }
 
 impl ChatCommand {
-    /// Parses a line. `None`: it is a prompt, also if it begins with the path of a file.
+    /// Parses a line. Returns `None` for a prompt, even one that begins with a file path.
     pub(super) fn parse(line: &str) -> Option<Result<Self, String>> {
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
@@ -58,16 +58,16 @@ impl ChatCommand {
     }
 }
 
-/// The list of `/help`.
+/// Returns the text of `/help`.
 pub(super) fn help() -> String {
     let mut lines: Vec<String> = COMMANDS
         .iter()
         .map(|(name, value, what)| format!("{:<20}{what}", format!("{name} {value}")))
         .collect();
     lines.extend([
-        "A line that ends with \\ goes on in the next one; Tab completes commands and files."
+        "A line that ends with \\ continues on the next one; Tab completes commands and files."
             .into(),
-        "A picture is added by its path, a text by @PATH.".into(),
+        "A picture is added by its path, a text file by @PATH.".into(),
         "Typed while a turn runs, d shows the diff of the last edit.".into(),
     ]);
     lines.join("\n")

@@ -12,7 +12,7 @@ use rustyline::{
 
 use super::chat_command::COMMANDS;
 
-/// The longest list of names that a person would read.
+/// Maximum number of names to list; nobody would read more.
 const MAX_NAMES: usize = 200;
 
 #[derive(Debug)]
@@ -49,7 +49,8 @@ impl Highlighter for PromptHelper {}
 
 impl Helper for PromptHelper {}
 
-/// Whether more lines belong to the input: the last ends with `\`, or a code block is open.
+/// Returns whether the input continues on another line: the last line ends with `\`, or a code
+/// block is open.
 pub(super) fn goes_on(input: &str) -> bool {
     let backslashes = input.chars().rev().take_while(|char| *char == '\\').count();
     let fences = input.lines().filter(|line| line.trim_start().starts_with("```")).count();
@@ -85,7 +86,7 @@ fn file_names(mark: &str, path: &str) -> Vec<Pair> {
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            // A name must not move the cursor, and a space would end the word.
+            // A control character could move the cursor, and a space would end the word.
             let is_plain = !name.contains(|char: char| char.is_control() || char.is_whitespace());
             let is_wanted =
                 name.starts_with(start) && (!start.is_empty() || !name.starts_with('.'));

@@ -34,7 +34,7 @@ pub(super) struct Conversation {
     turns: Arc<dyn TurnService>,
     /// The options for a new session.
     wanted: RunArgs,
-    /// `None`: the next prompt begins one.
+    /// `None` if the next prompt starts a session.
     session: Option<SessionId>,
 }
 
@@ -48,7 +48,7 @@ impl Conversation {
         Self { app, turns, wanted, session }
     }
 
-    /// Prints which session continues, and how to get help.
+    /// Prints which session is continued, and how to get help.
     pub(super) async fn greet(&mut self) -> Result<(), CommandError> {
         if self.session.is_some() {
             let session = self.open_session().await?;
@@ -58,7 +58,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Runs a turn with the person's input. Returns the lines that the person typed meanwhile.
+    /// Runs a turn with the person's input. Returns the lines that the person typed in the
+    /// meantime.
     pub(super) async fn say(&mut self, text: String) -> Result<Vec<String>, CommandError> {
         let files = named_files(&text);
         let input = attachments::with_files(text, &files)?;
@@ -120,7 +121,7 @@ impl Conversation {
             ChatCommand::Usage => self.print_usage().await?,
             ChatCommand::Stop => print::note("no turn is running"),
             ChatCommand::Help => print::note(&chat_command::help()),
-            // The loop of the chat has left.
+            // Handled by the main loop of the chat.
             ChatCommand::Quit => {}
         }
         Ok(())
@@ -160,7 +161,7 @@ impl Conversation {
         }
     }
 
-    /// Returns the session, switched to the wanted model; begins one if there is none.
+    /// Returns the session, switched to the wanted model. Starts one if there is none.
     async fn open_session(&mut self) -> Result<SessionResource, CommandError> {
         let session =
             submit::open_session(&self.app, &*self.turns, &self.wanted, self.session, true).await?;
@@ -179,7 +180,7 @@ fn describe(session: &SessionResource) -> String {
     format!("session {name} · {} · {model}", session.profile)
 }
 
-/// Returns the files that a prompt names: pictures by their path, and any file as `@PATH`.
+/// Returns the files that a prompt names: images by path, and any file as `@PATH`.
 fn named_files(text: &str) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for word in text.split_whitespace() {

@@ -1,5 +1,5 @@
-//! The lines typed in chats, in a file that only the owner can read. Each entry is one line, with
-//! line breaks and backslashes escaped.
+//! The lines typed in chats, stored in a file that only the owner can read. Each entry is one line,
+//! with line breaks and backslashes escaped.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
 };
 
-/// Older entries are forgotten when a chat begins.
+/// Older entries are dropped when a chat starts.
 const MAX_ENTRIES: usize = 1000;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Reads the file. A history that cannot be read is an empty one: the chat works without it.
+    /// Reads the file. If it cannot be read, the history is empty: the chat works without it.
     pub(super) fn open(path: PathBuf) -> Self {
         let text = fs::read_to_string(&path).unwrap_or_default();
         let mut entries: Vec<String> = text.lines().map(unescape).collect();
@@ -32,7 +32,7 @@ impl History {
         history
     }
 
-    /// Adds an entry. One that begins with a space is not kept, as in a shell.
+    /// Adds an entry. As in a shell, an entry that begins with a space is not kept.
     pub(super) fn add(&mut self, entry: &str) {
         let is_last = self.entries.last().is_some_and(|last| last == entry);
         if entry.trim().is_empty() || entry.starts_with(' ') || is_last {

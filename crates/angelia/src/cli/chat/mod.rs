@@ -4,7 +4,7 @@
 //! - [`chat_command`]: the lines that begin with `/`.
 //! - [`conversation`]: the session of the chat, and the effect of each line on it.
 //!
-//! Turns are shown by the code of `run`.
+//! The code of `run` displays the turns.
 
 mod chat_command;
 mod completion;
@@ -50,7 +50,7 @@ pub(crate) struct ChatArgs {
     #[arg(short, long)]
     session: Option<String>,
 
-    /// The model, as the agent's own CLI calls it; a session that goes on changes to it.
+    /// The model, as the agent's own CLI calls it; an existing session switches to it.
     #[arg(short, long, value_parser = NonEmptyStringValueParser::new())]
     model: Option<String>,
 
@@ -91,13 +91,13 @@ async fn talk(
 ) -> Result<Exit, CommandError> {
     let mut signals = StopSignals::listen().map_err(CommandError::internal)?;
     conversation.greet().await?;
-    // Lines that were typed while a turn ran are said after it, as if they had been typed now.
+    // Lines typed while a turn ran are submitted after it, as if they had been typed now.
     let mut typed_ahead = VecDeque::new();
     loop {
         let input = tokio::select! {
             input = next_input(&mut typed_ahead, &mut prompt) => input?,
-            // Ctrl-C is a key at the prompt, so this signal comes from another process and ends the
-            // chat.
+            // At the prompt, Ctrl-C is a key, so this signal comes from another process and ends
+            // the chat.
             _ = signals.next() => return Ok(Exit::Interrupted),
         };
         let text = match input {
@@ -117,7 +117,7 @@ async fn talk(
             Some(Err(what)) => Err(CommandError::usage(what).with_hint("/help lists them")),
             None => conversation.say(text).await.map(|typed| typed_ahead.extend(typed)),
         };
-        // The turn has handled the signals that stopped it, so they must not end the chat.
+        // The turn has already handled the signals that stopped it, so they must not end the chat.
         signals = StopSignals::listen().map_err(CommandError::internal)?;
         match done {
             Ok(()) => {}
@@ -141,7 +141,7 @@ async fn next_input(
     }
 }
 
-/// The saved mode of the terminal; restored on drop.
+/// The saved terminal mode, restored on drop.
 struct SavedTerminal(Option<Termios>);
 
 impl SavedTerminal {

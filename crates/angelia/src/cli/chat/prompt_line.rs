@@ -1,5 +1,5 @@
-//! The prompt line. The editor blocks, so it has a thread of its own; it touches the terminal only
-//! while a line is read.
+//! The prompt line. The line editor blocks, so it runs on a separate thread. It touches the
+//! terminal only while it reads a line.
 
 use std::sync::mpsc::{SyncSender, sync_channel};
 
@@ -72,7 +72,7 @@ fn read_line(
         Ok(line) => {
             history.add(&line);
             editor.add_history_entry(line.as_str())?;
-            // The backslash is only a mark for a further line.
+            // The backslash only marks that another line follows.
             Ok(PromptInput::Text(line.replace("\\\n", "\n")))
         }
         Err(ReadlineError::Interrupted) => Ok(PromptInput::Cancelled),

@@ -1,4 +1,4 @@
-//! `angelia codex enable` and `disable`: change one file, atomically.
+//! `angelia codex enable` and `disable`: change one file atomically.
 
 use std::{fs, io, os::unix::fs::DirBuilderExt as _, path::Path, sync::Arc};
 
@@ -20,8 +20,8 @@ use crate::{
     },
 };
 
-/// The number of attempts. Another program may write the file at the same moment; if that happens
-/// repeatedly, it is not by chance.
+/// Maximum number of attempts. Another program may write the file at the same moment, but if that
+/// happens repeatedly, it is not a coincidence.
 const MAX_ATTEMPTS: usize = 3;
 
 pub(super) async fn enable(
@@ -31,7 +31,8 @@ pub(super) async fn enable(
     args: &EnableArgs,
 ) -> Result<Exit, CommandError> {
     if home.dir.is_dir() {
-        // Before Codex is started, which would wait on a file that is a named pipe.
+        // Check this before Codex is started, because Codex would block on a file that is a named
+        // pipe.
         UserFile::open(&home.config_path())?.read()?;
     }
     let wished = desired_config::collect_desired(app, file, home, args)?;
@@ -97,7 +98,7 @@ async fn record_change(
     }
 }
 
-/// The file before and after the edit, and the notes about its parts.
+/// The file before and after the edit, with notes about its parts.
 struct FileChange {
     old: Option<String>,
     new: Option<String>,
@@ -147,7 +148,7 @@ fn make_folder(path: &Path) -> Result<(), CommandError> {
     }
 }
 
-/// Checks that there is a Codex which would read the file. A missing login is only mentioned: it
+/// Checks that there is a Codex that would read the file. Only mentions a missing login, because it
 /// does not matter yet.
 async fn check_program(app: &Arc<App>, dry_run: bool) -> Result<(), CommandError> {
     let local = LocalEngine::start(app, "codex", false).await?;
@@ -199,7 +200,7 @@ pub(super) fn part_notes(part: &ConfigPart) -> Vec<String> {
     }
     if !part.ignored_keys.is_empty() {
         let keys = part.ignored_keys.join(", ");
-        words.push(format!("{name}: Codex does not take {keys}; left out"));
+        words.push(format!("{name}: Codex does not accept {keys}; left out"));
     }
     words
 }

@@ -1,4 +1,4 @@
-//! Derives the entries that Codex's configuration should have from our configuration.
+//! Derives the entries that Codex's configuration should contain from our configuration.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use angelia_executors::codex::user_config::{DesiredConfig, OwnServerLaunch, plug
 use super::{CodexHome, EnableArgs};
 use crate::{assemble::App, cli::error::CommandError, program::ProgramCall};
 
-/// The desired configuration, and the problems met while it was collected.
+/// The desired configuration, and the problems found while collecting it.
 pub(super) struct DesiredEntries {
     pub(super) config: DesiredConfig,
     pub(super) problems: Vec<String>,

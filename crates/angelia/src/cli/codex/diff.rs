@@ -1,5 +1,5 @@
-//! Renders the difference between two texts for people, line by line. Values that may be secrets
-//! are masked. Pure.
+//! Renders the difference between two texts line by line for people, and masks values that may be
+//! secrets. Pure.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -33,7 +33,7 @@ fn render_hunks(old: &str, new: &str, context: usize) -> String {
     text
 }
 
-/// Splits at line feeds only, as TOML does.
+/// Splits only at line feeds, like TOML.
 fn split_lines(text: &str) -> Vec<&str> {
     text.split_inclusive('\n').collect()
 }

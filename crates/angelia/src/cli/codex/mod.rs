@@ -1,7 +1,7 @@
 //! `angelia codex`: adds our MCP servers, our tools and a working permission profile to the owner's
 //! own Codex configuration, for owners who also use Codex without Angelia.
 //!
-//! - `desired_config`: derives the entries that Codex's configuration should have from ours.
+//! - `desired_config`: derives the entries that Codex's configuration should contain from ours.
 //! - `change`: `enable` and `disable`.
 //! - `status`: reports the current entries and the changes that `enable` would make.
 //! - `diff`: compares two texts line by line.
@@ -40,7 +40,7 @@ pub(crate) enum CodexCommand {
     /// else.
     #[command(visible_alias = "on")]
     Enable(EnableArgs),
-    /// Remove what `enable` has added; the file is as it was before.
+    /// Remove what `enable` added, which restores the file as it was before.
     #[command(visible_alias = "off")]
     Disable {
         /// Show what would change, without changing it.
@@ -79,7 +79,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Codex's own folder. One named by `CODEX_HOME` must already exist.
+/// Codex's own folder. If `CODEX_HOME` names it, it must already exist.
 pub(super) struct CodexHome {
     pub(super) dir: PathBuf,
     pub(super) is_explicit: bool,
@@ -107,8 +107,8 @@ fn broken_config_error(home: &CodexHome, broken: &ConfigSyntaxError) -> CommandE
     CommandError::new(Exit::Config, message).with_hint("correct it; nothing was changed")
 }
 
-/// Fails while Codex works on a turn: that turn has already read the configuration, and must not
-/// see a different one half-way.
+/// Fails while Codex works on a turn, because that turn has already read the configuration and must
+/// not see a different one halfway through.
 async fn ensure_no_running_turn(store: &dyn Store) -> Result<(), CommandError> {
     let mut page = Page::first(PAGE_SIZE);
     loop {

@@ -29,9 +29,9 @@ struct Findings {
     lane: Option<String>,
     problem: Option<String>,
     config: String,
-    /// The configuration has at least one entry of ours.
+    /// Whether the configuration contains at least one of our entries.
     enabled: bool,
-    /// The entries are those that `enable` would write now.
+    /// Whether the entries are those that `enable` would write now.
     current: bool,
     parts: Vec<PartFinding>,
 }
@@ -51,8 +51,8 @@ pub(super) async fn probe_health(app: &Arc<App>, local: &LocalEngine) -> Executo
     }
 }
 
-/// Prints the report. Exits with 0 if Codex can be used and its configuration is as `enable` would
-/// write it.
+/// Prints the report. Exits with 0 if Codex can be used and its configuration is what `enable`
+/// would write.
 pub(super) async fn status(
     app: &Arc<App>,
     file: Option<&Path>,
@@ -99,15 +99,16 @@ pub(super) async fn status(
     Ok(if is_fine { Exit::Done } else { Exit::Failed })
 }
 
-/// Returns the plan of `enable` with the flags under which it would change nothing, and `true`; if
-/// there are no such flags, the plan without flags, and `false`.
+/// Returns the plan of `enable` with flags under which it would change nothing, and `true`. If no
+/// flags achieve that, returns the plan without flags, and `false`.
 fn find_matching_plan(
     app: &App,
     file: Option<&Path>,
     home: &CodexHome,
     text: Option<&str>,
 ) -> Result<(ConfigEdit, bool), CommandError> {
-    // `status` does not know which flags `enable` was run with, so it tries all eight combinations.
+    // `status` does not know the flags that `enable` was run with, so it tries all eight
+    // combinations.
     let mut first = None;
     for flags in 0..8_u8 {
         let args = EnableArgs {

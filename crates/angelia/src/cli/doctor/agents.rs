@@ -1,5 +1,5 @@
-//! The agents that `doctor` inspects: each program that a profile can start, once, and the profiles
-//! that can start it.
+//! The agents that `doctor` inspects: each program that a profile can start, once, with the profiles that can
+//! start it.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use crate::{assemble::App, config::ResolveContext, profiles::is_same_program};
 /// A program, and the profiles that use it.
 struct AgentProgram {
     spec: SessionSpec,
-    /// The profiles that can run on it.
+    /// The profiles that can use the program.
     profiles: Vec<String>,
-    /// Whether one of the profiles can run on no other program.
+    /// Whether one of the profiles can use no other program.
     is_required: bool,
 }
 
 /// The findings about all agents.
 pub(super) struct AgentReport {
     pub(super) findings: Vec<Finding>,
-    /// The profiles that are ready, with the executor each of them takes; the default one first.
+    /// The profiles that are ready, each with the executor that it uses; the default profile comes first.
     pub(super) ready: Vec<(String, &'static str)>,
     pub(super) is_default_ready: bool,
 }
 
-/// Returns the specification with which the first profile of this executor would start it; the
-/// default profile comes first.
+/// Returns the specification with which the first profile of this executor would start it. The default
+/// profile comes first.
 pub(in crate::cli) fn spec_for(app: &App, executor: &str) -> SessionSpec {
     programs(app, executor).swap_remove(0).spec
 }
 
-/// Returns the specification of each program of this executor, and the profiles that can run on it.
+/// Returns the specification of each program of this executor, and the profiles that can use it.
 pub(in crate::cli) fn programs_of(app: &App, executor: &str) -> Vec<(SessionSpec, Vec<String>)> {
     let programs = programs(app, executor).into_iter();
     programs.map(|program| (program.spec, program.profiles)).collect()
 }
 
-/// Inspects the agents. `deep` also starts those whose state only a start can show.
+/// Inspects the agents. With `deep`, also starts those whose state only a start can show.
 pub(super) async fn examine(app: &App, executors: &[Arc<dyn Executor>], deep: bool) -> AgentReport {
     let mut findings = Vec::new();
     let mut ready_on: Vec<(String, &'static str)> = Vec::new();
@@ -51,7 +51,7 @@ pub(super) async fn examine(app: &App, executors: &[Arc<dyn Executor>], deep: bo
             } else {
                 executor.inspect(&program.spec).await
             };
-            // The demo agent is always available; it does not make a profile ready.
+            // The demo agent is always available, so it does not make a profile ready.
             if is_ready(&health) && health.login != LoginState::NotNeeded {
                 let used_by = program.profiles.iter().cloned();
                 ready_on.extend(used_by.map(|profile| (profile, executor.name())));
@@ -59,7 +59,7 @@ pub(super) async fn examine(app: &App, executors: &[Arc<dyn Executor>], deep: bo
             findings.push(finding(executor.name(), &program, &health));
         }
     }
-    // A profile takes the first of its executors that is ready.
+    // A profile uses the first of its executors that is ready.
     let mut ready: Vec<(String, &'static str)> = Vec::new();
     for name in profile_names(app) {
         let first = ready_on.iter().find(|(profile, _)| profile == name);
@@ -81,12 +81,12 @@ fn profile_names(app: &App) -> impl Iterator<Item = &str> {
     std::iter::once(default).chain(others)
 }
 
-/// Returns the specifications of all profiles, the default one's first.
+/// Returns the specifications of all profiles, starting with the default one's.
 pub(in crate::cli) fn all_specs(app: &App) -> Vec<SessionSpec> {
     profile_names(app).flat_map(|profile| specs_of(app, profile)).collect()
 }
 
-/// Returns the specifications that a profile can run on. They start no turn, so the work folder stands in for a
+/// Returns the specifications that a profile can use. They start no turn, so the work folder stands in for a
 /// working directory.
 fn specs_of(app: &App, profile: &str) -> Vec<SessionSpec> {
     let call = ResolveContext {
@@ -99,8 +99,8 @@ fn specs_of(app: &App, profile: &str) -> Vec<SessionSpec> {
     app.config.resolve(Some(profile), &call).unwrap_or_default()
 }
 
-/// Returns the programs of an executor that profiles name; if none does, the one on `PATH`. Never
-/// empty.
+/// Returns the programs of an executor that profiles name, or the one on `PATH` if no profile names one.
+/// Never empty.
 fn programs(app: &App, executor: &str) -> Vec<AgentProgram> {
     let mut programs: Vec<AgentProgram> = Vec::new();
     for profile in profile_names(app) {
@@ -160,7 +160,7 @@ fn finding(executor: &str, program: &AgentProgram, health: &ExecutorHealth) -> F
     Finding { what: executor.to_owned(), ok: is_ready(health), state, detail, hint }
 }
 
-/// Writes names in backquotes, after the word for them.
+/// Formats names in backquotes, after the word for them.
 fn quote(profiles: &[String]) -> String {
     let names: Vec<String> = profiles.iter().map(|name| format!("`{name}`")).collect();
     let word = if names.len() == 1 { "profile" } else { "profiles" };

@@ -1,4 +1,4 @@
-//! The MCP servers that `doctor` tries: each definition once, whichever profiles use it.
+//! The MCP servers that `doctor` tries: each definition once, however many profiles use it.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use angelia_executors::{
 
 use super::{Finding, FindingState};
 
-/// Tries the servers. `deep` also starts those that are programs of this machine.
+/// Tries the servers. With `deep`, also starts those that are programs on this machine.
 pub(super) async fn examine(
     specs: Vec<SessionSpec>,
     host: &ExecutorHost,

@@ -2,7 +2,7 @@
 //! what to do.
 //!
 //! - [`agents`]: the agents, and the profiles that use them.
-//! - [`mcp_servers`]: the MCP servers of the configuration.
+//! - [`mcp_servers`]: the configured MCP servers.
 
 mod agents;
 mod mcp_servers;
@@ -110,9 +110,9 @@ fn config_findings(app: &App) -> Vec<Finding> {
     std::iter::once(state).chain(warnings).collect()
 }
 
-/// Returns what the chat platforms say about the channels that are set up.
+/// Returns what the chat platforms report about the configured channels.
 async fn channel_findings(app: &App) -> Vec<Finding> {
-    // It sends the owner's tokens, and may run the commands that print them.
+    // This sends the owner's tokens, and may run the commands that print them.
     if app.config.channels().is_empty() || ensure_owner_works_alone(&app.environment).is_err() {
         return Vec::new();
     }
@@ -130,8 +130,8 @@ async fn channel_findings(app: &App) -> Vec<Finding> {
     findings
 }
 
-/// Returns the findings about the daemon. The process that holds the pid file is the daemon,
-/// whether it answers or not.
+/// Returns the findings about the daemon. The process that holds the pid file is the daemon, even
+/// if it does not answer.
 async fn daemon_findings(app: &App) -> Vec<Finding> {
     let client = DaemonClient::connect(&app.home.socket()).await;
     let hello = match &client {
@@ -181,7 +181,7 @@ async fn daemon_findings(app: &App) -> Vec<Finding> {
     findings
 }
 
-/// The columns before the text of a finding.
+/// Number of columns before the text of a finding.
 const MARGIN: usize = 11;
 
 fn report(findings: &[Finding], end: &str, width: usize) -> String {
@@ -203,7 +203,7 @@ fn report(findings: &[Finding], end: &str, width: usize) -> String {
     text
 }
 
-/// Returns advice on the next step.
+/// Returns advice for the next step.
 fn conclusion(agents: &AgentReport) -> String {
     let Some((first, _)) = agents.ready.first() else {
         let installed = agents.findings.iter().find(|finding| {
@@ -214,9 +214,9 @@ fn conclusion(agents: &AgentReport) -> String {
                 "No profile is ready: log in to {}, then run `angelia doctor` again.",
                 finding.what
             ),
-            // The demo agent does not stand in for an agent that a profile names.
+            // The demo agent does not replace an agent that a profile names.
             None if agents.findings.iter().any(|finding| finding.state == FindingState::Bad) => {
-                "No profile is ready: mend what is marked ✗, then run `angelia doctor` again."
+                "No profile is ready: fix what is marked ✗, then run `angelia doctor` again."
                     .to_owned()
             }
             None => "No coding agent is ready: install and log in to Claude Code or Codex. Until \

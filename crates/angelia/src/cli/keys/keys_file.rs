@@ -1,5 +1,5 @@
-//! Adds and revokes keys in the configuration file, which its owner may also edit. Other commands that
-//! change the file write it in the same way.
+//! Adds and revokes keys in the configuration file, which its owner may also edit. Other commands that change
+//! the file write it in the same way.
 
 use std::{
     fs,
@@ -21,8 +21,7 @@ use crate::{
     },
 };
 
-/// The prefix of every key, so that people and scanners recognise one; 64 hexadecimal digits
-/// follow.
+/// The prefix of every key, by which people and scanners recognise it. 64 hexadecimal digits follow.
 pub(crate) const KEY_PREFIX: &str = "angelia-";
 
 pub(crate) fn hash_key(key: &str) -> KeyHash {
@@ -54,7 +53,7 @@ impl KeySpec<'_> {
     }
 }
 
-/// The configuration file, limited to its keys.
+/// The configuration file, as far as its keys are concerned.
 pub(crate) struct KeysFile<'a> {
     path: PathBuf,
     home: Home,
@@ -62,19 +61,19 @@ pub(crate) struct KeysFile<'a> {
     explicit_path: Option<&'a Path>,
 }
 
-/// A key that shall be made.
+/// A key to create.
 pub(crate) struct KeySpec<'a> {
     pub(crate) name: &'a str,
-    /// Empty: all of them.
+    /// Empty for all profiles.
     pub(crate) profiles: &'a [String],
-    /// Empty: none of them.
+    /// Empty for no providers.
     pub(crate) providers: &'a [String],
     pub(crate) agent_mode: bool,
     pub(crate) max_cost_usd_per_day: Option<f64>,
 }
 
 impl<'a> KeysFile<'a> {
-    /// Opens the file, and reads it as a configuration.
+    /// Opens the file and loads it as a configuration.
     pub(crate) fn open(
         environment: &'a Environment,
         explicit_path: Option<&'a Path>,
@@ -91,7 +90,7 @@ impl KeysFile<'_> {
         &self.path
     }
 
-    /// The file named on the command line, if it is that one.
+    /// Returns the path if the file was named on the command line.
     pub(crate) fn explicit_path(&self) -> Option<&Path> {
         self.explicit_path
     }
@@ -100,7 +99,7 @@ impl KeysFile<'_> {
         &self.home
     }
 
-    /// Makes a key, and returns it.
+    /// Creates a key and returns it.
     pub(crate) fn add(&self, config: &Config, wish: &KeySpec<'_>) -> Result<String, CommandError> {
         if !is_key_name(wish.name) {
             let message = format!("`{}` cannot be the name of a key", wish.name);
@@ -130,7 +129,7 @@ impl KeysFile<'_> {
         Ok(key)
     }
 
-    /// Revokes a key. Returns `false` if there is none of this name.
+    /// Revokes a key. Returns `false` if there is no key with this name.
     pub(crate) fn revoke(&self, name: &str) -> Result<bool, CommandError> {
         let text = self.read()?;
         let hint = "remove the key from the file yourself";
@@ -150,9 +149,9 @@ impl KeysFile<'_> {
         }
     }
 
-    /// Replaces the file atomically, after the new text has been loaded as a configuration for
-    /// which `has` returns true. The old text could be loaded, so if the new one cannot, the file is
-    /// written in a style that cannot be edited line by line, and the owner gets `hint`.
+    /// Replaces the file atomically, after loading the new text as a configuration for which `has` returns
+    /// true. The old text could be loaded, so if the new one cannot, the file's style does not allow editing
+    /// line by line, and the owner gets `hint`.
     pub(crate) fn write(
         &self,
         text: &str,
@@ -187,15 +186,15 @@ impl KeysFile<'_> {
         checked
     }
 
-    /// Records a change of the owner's in the audit.
+    /// Records a change by the owner in the audit log.
     pub(crate) fn record_audit(&self, action: AuditAction, subject: String) {
-        // These commands run before the runtime of the others is started.
+        // These commands run before the runtime for other commands is started.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         match runtime {
             Ok(runtime) => {
                 runtime.block_on(HomeStore::record_audit(&self.home, action, subject));
             }
-            Err(error) => print::note(&format!("this is missing in the audit: {error}")),
+            Err(error) => print::note(&format!("this is missing from the audit log: {error}")),
         }
     }
 

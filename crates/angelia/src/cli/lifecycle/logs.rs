@@ -21,7 +21,7 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// Print new lines as they come, until Ctrl-C.
+    /// Print new lines as they arrive, until Ctrl-C.
     #[arg(short, long)]
     follow: bool,
 
@@ -54,7 +54,7 @@ pub(crate) fn run(home: &Home, args: &LogsArgs) -> Result<Exit, CommandError> {
     if args.follow { follow(file, &path) } else { Ok(Exit::Done) }
 }
 
-/// Prints new text of the log as it comes, until the reader leaves.
+/// Prints new log text as it arrives, until the reader is gone.
 fn follow(mut file: Option<File>, path: &Path) -> Result<Exit, CommandError> {
     loop {
         std::thread::sleep(POLL_INTERVAL);
@@ -66,7 +66,7 @@ fn follow(mut file: Option<File>, path: &Path) -> Result<Exit, CommandError> {
     }
 }
 
-/// Prints, and returns whether the reader has left.
+/// Prints a text and returns whether the reader is gone.
 fn print_or_leave(text: &[u8]) -> Result<bool, CommandError> {
     match print::write_stdout(text) {
         Err(error) if print::is_reader_gone(&error) => Ok(true),
@@ -75,12 +75,13 @@ fn print_or_leave(text: &[u8]) -> Result<bool, CommandError> {
     }
 }
 
-/// Returns the last lines of the log, including those of the file before it. Afterwards the file is
-/// at its end.
+/// Returns the last lines of the log, including those of the previous file. Leaves the file's
+/// position at its end.
 fn last_lines(file: &mut File, older: &Path, count: usize) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     file.read_to_end(&mut text)?;
-    // The end of the lines before the wanted ones. If there is none, the older file has more lines.
+    // The end of the line before the wanted ones. If there is none, the older file may have more
+    // lines.
     let mut start = line_end_from_last(&text, count);
     if start.is_none()
         && let Ok(mut before) = fs::read(older)
@@ -94,13 +95,13 @@ fn last_lines(file: &mut File, older: &Path, count: usize) -> io::Result<Vec<u8>
     Ok(text)
 }
 
-/// Returns the end of the line after which `count` whole lines follow.
+/// Returns the end of the line that is followed by `count` whole lines.
 fn line_end_from_last(text: &[u8], count: usize) -> Option<usize> {
     let mut ends = text.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n');
     ends.nth(count).map(|(at, _)| at + 1)
 }
 
-/// Reads the text that was added, also if the file was rotated in the meantime.
+/// Reads the text that was added, even if the file was rotated in the meantime.
 fn read_on(file: Option<File>, path: &Path) -> io::Result<(Vec<u8>, Option<File>)> {
     let mut text = Vec::new();
     let Some(mut file) = file else {
@@ -113,7 +114,7 @@ fn read_on(file: Option<File>, path: &Path) -> io::Result<(Vec<u8>, Option<File>
     if file.metadata()?.len() < file.stream_position()? {
         file.seek(SeekFrom::Start(0))?;
     }
-    // Looked up before the rest is read, because a rotated file is not written any more.
+    // Look this up before reading the rest, because a rotated file is no longer written.
     let named = fs::metadata(path).ok().map(|named| (named.dev(), named.ino()));
     file.read_to_end(&mut text)?;
     let own = file.metadata()?;
@@ -128,7 +129,7 @@ fn read_on(file: Option<File>, path: &Path) -> io::Result<(Vec<u8>, Option<File>
     Ok((text, next))
 }
 
-/// Returns the files that were begun after this one and rotated as well, oldest first.
+/// Returns the files that were started after this one and have been rotated too, oldest first.
 fn begun_after(own: &Metadata, path: &Path) -> Vec<PathBuf> {
     let mut newer: Vec<_> = (1..u32::MAX)
         .map(|number| rotating_file::numbered(path, number))

@@ -1,6 +1,6 @@
-//! The daemon in the background.
+//! The background daemon.
 //!
-//! - [`start`], [`stop`], [`restart`]: start and end it.
+//! - [`start`], [`stop`], [`restart`]: start and end the daemon.
 //! - [`logs`]: prints its log.
 
 pub(super) mod logs;

@@ -27,13 +27,13 @@ pub(crate) struct RestartArgs {
     now: bool,
 }
 
-/// The time in which the old daemon must end its turns and agents, and the new one must answer.
+/// How long the old daemon may take to end its turns and agents, and the new one to answer.
 const RESTART_TIMEOUT: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// The number of checks in a row after which a process that looks ended has ended.
+/// Number of consecutive checks after which a process that looks ended is considered ended.
 const MAX_ABSENCES: u32 = 10;
 
-/// The end of the request to restart.
+/// How the restart request ended.
 enum RequestEnd {
     Committed,
     TakenBack,
@@ -66,7 +66,7 @@ pub(crate) async fn run(
     match follow(app, steps).await {
         RequestEnd::Committed => wait_for_new_daemon(app, pid, old_version).await,
         RequestEnd::TakenBack => {
-            print::note(&format!("angelia: not restarted; the daemon (process {pid}) serves on"));
+            print::note(&format!("angelia: not restarted; the daemon (process {pid}) still runs"));
             Ok(Exit::Interrupted)
         }
         RequestEnd::DaemonLost => {
@@ -92,7 +92,7 @@ fn restart_error(error: &ClientError) -> CommandError {
     }
 }
 
-/// Replaces a daemon of a version that cannot restart by itself.
+/// Replaces a daemon whose version cannot restart itself.
 async fn replace_old_daemon(
     app: &App,
     config: Option<&Path>,
@@ -104,7 +104,7 @@ async fn replace_old_daemon(
     start::run(app, config).await
 }
 
-/// Prints the turns that the daemon waits for, until it restarts or Ctrl-C takes the restart back.
+/// Prints the turns that the daemon waits for, until it restarts or Ctrl-C cancels the restart.
 async fn follow(app: &App, mut steps: RestartSteps) -> RequestEnd {
     loop {
         let step = tokio::select! {
@@ -147,7 +147,7 @@ fn describe_wait(
         lines.push("  Ctrl-C leaves the daemon as it is; `restart --now` ends these turns".into());
     }
     if queued > 0 && !lines.is_empty() {
-        lines.push(format!("{} will go on in the new daemon", turns(queued, "queued")));
+        lines.push(format!("{} will continue in the new daemon", turns(queued, "queued")));
     }
     lines.join("\n")
 }
@@ -157,7 +157,7 @@ fn turns(count: usize, which: &str) -> String {
     format!("{count} {which} turn{plural}")
 }
 
-/// Waits until the daemon answers again. A daemon that is still ending answers that it takes no
+/// Waits until the daemon answers again. A daemon that is still shutting down answers that it accepts no
 /// work.
 async fn wait_for_new_daemon(
     app: &App,
@@ -172,9 +172,9 @@ async fn wait_for_new_daemon(
         if let DaemonProcess::Serving { pid } = DaemonProcess::find(&app.home).await {
             return report(app, pid, old_version).await;
         }
-        // The process stays the same; if it ends, the new program did not start. For a moment it
-        // looks ended while it replaces its program: the kernel ends its other threads first, and the
-        // one whose number is the pid may be among them.
+        // The process stays the same; if it ends, the new program did not start. While it replaces its
+        // program, the process looks ended for a moment: the kernel first ends its other threads, and the one
+        // whose id is the pid may be among them.
         let is_there = process.as_ref().is_some_and(ProcessHandle::is_current);
         absences = if is_there { 0 } else { absences + 1 };
         if absences == MAX_ABSENCES {
@@ -182,7 +182,7 @@ async fn wait_for_new_daemon(
         }
         sleep(POLL_INTERVAL).await;
     }
-    // Another process, such as a supervisor, may have started one.
+    // Another process, such as a supervisor, may have started a daemon.
     if let DaemonProcess::Serving { pid } = DaemonProcess::find(&app.home).await {
         return report(app, pid, old_version).await;
     }

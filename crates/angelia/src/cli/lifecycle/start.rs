@@ -14,7 +14,7 @@ use crate::{
     daemon_process::{self, DaemonProcess},
 };
 
-/// The time in which a daemon that was started at the same moment must answer.
+/// How long a daemon that was started at the same moment may take to answer.
 const RIVAL_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -29,7 +29,7 @@ pub(crate) async fn run(app: &App, config: Option<&Path>) -> Result<Exit, Comman
     }
 }
 
-/// A daemon that takes work, and whether this process has started it.
+/// A daemon that accepts work, and whether this process started it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RunningDaemon {
     Earlier { pid: u32 },
@@ -51,7 +51,7 @@ pub(crate) async fn ensure_running(
         Ok(()) => return find_started(app).await,
         Err(failed) => failed,
     };
-    // Another process has started one at the same moment.
+    // Another process started a daemon at the same moment.
     let deadline = Instant::now() + RIVAL_TIMEOUT;
     while failed.exit == Some(Exit::TryLater) && Instant::now() < deadline {
         match DaemonProcess::find(&app.home).await {

@@ -1,4 +1,4 @@
-//! `angelia stop`: ends the daemon of this home, and waits until it has ended.
+//! `angelia stop`: ends the daemon of this home, and waits until it is gone.
 
 use std::time::Duration;
 
@@ -23,14 +23,15 @@ pub(crate) struct StopArgs {
     pub(super) now: bool,
 }
 
-/// The time that the daemon has to end its turns and agents, after `drain`.
+/// How long the daemon may take to end its turns and agents, after `drain`.
 const END_TIMEOUT: Duration = Duration::from_mins(1);
-/// `drain` of a configuration that cannot be read; the daemon has read an earlier one.
+/// Stands in for `drain` if the configuration cannot be read now, although the daemon has read it
+/// before.
 const UNKNOWN_DRAIN: Duration = Duration::from_mins(1);
-/// The time that a killed process has to disappear.
+/// How long a killed process may take to disappear.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Stops the daemon, even if the configuration file is broken by now.
+/// Stops the daemon, even if the configuration file is broken now.
 pub(crate) async fn run(
     environment: Environment,
     config: Option<&std::path::Path>,
@@ -45,7 +46,8 @@ pub(crate) async fn run(
     print::line(&format!("angelia has stopped (process {pid})"))
 }
 
-/// Ends the daemon with SIGTERM. With `now`, a second signal ends its wait for running turns.
+/// Ends the daemon with SIGTERM. With `now`, a second signal makes it stop waiting for running
+/// turns.
 pub(super) async fn end(
     home: &Home,
     pid: u32,

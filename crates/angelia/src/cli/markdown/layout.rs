@@ -1,4 +1,4 @@
-//! Turns one block of Markdown into rows.
+//! Converts one block of Markdown to rows.
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
@@ -12,16 +12,16 @@ use crate::cli::print::show_controls;
 /// The options of the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LayoutOptions {
-    /// The most columns of a row.
+    /// Maximum number of columns in a row.
     pub(crate) width: usize,
-    /// Without colours and bold letters, the marks of the source stay.
+    /// Whether colours and bold text are available. Otherwise the marks of the source are kept.
     pub(crate) has_colour: bool,
 }
 
-/// Before every line of code.
+/// Inserted before every line of code.
 const CODE_INDENT: &str = "  ";
 const TAB_WIDTH: usize = 4;
-/// Text that is nested deeper is indented no further.
+/// Text that is nested too deeply to leave this width is not indented further.
 const MIN_TEXT_WIDTH: usize = 16;
 
 pub(super) struct BlockLayout {
@@ -29,19 +29,19 @@ pub(super) struct BlockLayout {
     rows: Vec<StyledRow>,
     /// The quotes and list items around the text.
     containers: Vec<Container>,
-    /// The number of the next item of each open list; `None`: it has bullets.
+    /// The number of the next item of each open list; `None` for a bulleted list.
     lists: Vec<Option<u64>>,
     inline: Vec<Span>,
     styles: Vec<TextStyle>,
-    /// The addresses of the open links and pictures.
+    /// The open links and images.
     links: Vec<OpenLink>,
-    /// An empty row comes before the next block.
+    /// Whether an empty row must precede the next block.
     needs_gap: bool,
     code: Option<String>,
     table: Option<TableCells>,
 }
 
-/// The text before each row of a quote or an item.
+/// The text before each row of a quote or list item.
 struct Container {
     first: Option<String>,
     rest: String,
@@ -49,7 +49,7 @@ struct Container {
 
 struct OpenLink {
     address: String,
-    /// The position at which its text begins in the inline text.
+    /// Index into `inline` at which the link's text begins.
     begin: usize,
     is_image: bool,
 }
@@ -195,7 +195,7 @@ impl BlockLayout {
             }
             TagEnd::Item => {
                 self.flush_text();
-                // An item without any text still has its mark.
+                // An item without text still gets its mark.
                 if self.containers.last().is_some_and(|item| item.first.is_some()) {
                     self.push_row(&StyledRow::default());
                 }
@@ -243,14 +243,14 @@ impl BlockLayout {
         self.push_mark(mark);
     }
 
-    /// Adds a mark of the source where no style can replace it.
+    /// Adds a mark of the source, unless a style replaces it.
     fn push_mark(&mut self, mark: &str) {
         if !self.options.has_colour {
             self.push_text(TextStyle::PLAIN, mark);
         }
     }
 
-    /// Adds text of the source. Entities can stand for control characters, so they are replaced here.
+    /// Adds text of the source. Replaces control characters here, because entities can stand for them.
     fn push_text(&mut self, style: TextStyle, text: &str) {
         let text = show_controls(text).replace(['\n', '\t'], " ");
         match self.inline.last_mut() {
@@ -268,7 +268,7 @@ impl BlockLayout {
         if is_image {
             self.push_text(TextStyle::FAINT, "[image] ");
         }
-        // Two links side by side are two spans.
+        // Adjacent links must be separate spans.
         self.inline.push(Span { style: self.style(), text: String::new() });
         let begin = self.inline.len();
         self.links.push(OpenLink { address: address.to_owned(), begin, is_image });
@@ -303,7 +303,7 @@ impl BlockLayout {
 
     fn begin_block(&mut self) {
         self.flush_text();
-        // The first text of an item stands behind its mark.
+        // The first text of an item follows its mark on the same row.
         let is_first = self.containers.last().is_some_and(|item| item.first.is_some());
         if std::mem::take(&mut self.needs_gap) && !is_first {
             self.push_row(&StyledRow::default());
@@ -335,7 +335,7 @@ impl BlockLayout {
         }
     }
 
-    /// The columns that the containers leave to the text.
+    /// Returns the number of columns that the containers leave for the text.
     fn text_width(&self) -> usize {
         let width = self.options.width;
         width.saturating_sub(self.prefix_columns()).max(width.min(MIN_TEXT_WIDTH))
@@ -345,7 +345,7 @@ impl BlockLayout {
         self.containers.iter().map(|one| one.rest.chars().count()).sum()
     }
 
-    /// Adds a row with the prefixes of its containers. Where they leave no room, they are left out.
+    /// Adds a row with the prefixes of its containers. Omits the prefixes if they leave no room.
     fn push_row(&mut self, row: &StyledRow) {
         let mut prefix = String::new();
         for container in &mut self.containers {
@@ -367,7 +367,7 @@ fn row_of(style: TextStyle, text: &str) -> StyledRow {
     StyledRow { spans: vec![Span { style, text: text.to_owned() }] }
 }
 
-/// Replaces tabs by the spaces up to the next stop.
+/// Replaces tabs with spaces up to the next tab stop.
 fn expand_tabs(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut column = 0;

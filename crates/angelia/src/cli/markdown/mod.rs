@@ -1,11 +1,10 @@
-//! Markdown, rendered for a terminal while it arrives (`docs/design/0025-terminal.md`).
+//! Renders Markdown for a terminal while it arrives (`docs/design/0025-terminal.md`).
 //!
-//! - [`splitter`]: cuts the text into final blocks and an open rest.
-//! - [`layout`]: turns a block into rows, with [`table_layout`] for tables and [`wrap`] for the words.
+//! - [`splitter`]: splits the text into final blocks and an open rest.
+//! - [`layout`]: converts a block to rows, with [`table_layout`] for tables and [`wrap`] for words.
 //! - [`styled_text`]: text with its style.
 //!
-//! Everything here is pure. The result depends on the text alone, not on the pieces in which the
-//! text arrives.
+//! Everything here is pure. The result depends only on the text, not on the pieces in which it arrives.
 
 mod layout;
 mod splitter;
@@ -31,7 +30,7 @@ pub(crate) fn render(text: &str, options: LayoutOptions) -> Vec<ScreenRow> {
     rows
 }
 
-/// Wraps a text without Markdown between its words.
+/// Wraps a text without Markdown at word boundaries.
 pub(crate) fn wrap_plain(text: &str, width: usize) -> Vec<String> {
     let span = Span { style: TextStyle::PLAIN, text: show_controls(text).into_owned() };
     wrap::wrap_words(&[span], width).iter().map(|row| row.to_screen(false).text).collect()
@@ -75,7 +74,7 @@ impl MarkdownStream {
     }
 }
 
-/// Adds the rows of a block, and an empty one before it where the text has empty lines.
+/// Adds the rows of a block, preceded by an empty row where the text has empty lines.
 fn lay_out_block(
     block: &SourceBlock,
     has_rows: bool,

@@ -1,15 +1,15 @@
-//! Cuts a Markdown text that arrives in pieces into blocks: paragraphs, headings, items of lists,
-//! quotes, tables, and single lines of fenced code. A block is passed on as soon as no later text can
-//! change it. The decisions are made line by line, so that they do not depend on the pieces.
+//! Splits a Markdown text that arrives in pieces into blocks: paragraphs, headings, list items, quotes,
+//! tables, and single lines of fenced code. A block is emitted as soon as no later text can change it.
+//! Decisions are made line by line, so that they do not depend on the pieces.
 
-/// A block that is still open after so many bytes is ended, so that the work for each further piece
-/// of text stays small.
+/// A block that is still open after this many bytes is ended, so that the work for each further piece of text
+/// stays small.
 const MAX_BLOCK_BYTES: usize = 16 * 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SourceBlock {
     pub(super) part: SourcePart,
-    /// The text has an empty line before it.
+    /// Whether an empty line precedes the block in the text.
     pub(super) is_after_gap: bool,
 }
 
@@ -25,11 +25,11 @@ pub(super) struct BlockSplitter {
     state: SplitState,
     /// The whole lines of the open block.
     block: String,
-    /// The line that has not ended.
+    /// The unfinished line.
     line: String,
-    /// Empty lines that belong to the open block only if it goes on.
+    /// Empty lines that belong to the open block only if it continues.
     blanks: usize,
-    /// There was an empty line before the open block.
+    /// Whether an empty line preceded the open block.
     is_after_gap: bool,
 }
 
@@ -85,9 +85,9 @@ impl BlockSplitter {
         done
     }
 
-    /// Returns the block that is not complete yet.
+    /// Returns the incomplete block.
     pub(super) fn open_block(&self) -> Option<SourceBlock> {
-        // Such characters alone on a line may become any kind of mark, so they are not shown yet.
+        // Alone on a line, these characters may become any kind of mark, so they are not shown yet.
         let is_mark = self.line.trim().chars().all(|char| "-=*_+#`~>|.)".contains(char))
             || self.line.trim_end().chars().all(|char| char.is_ascii_digit());
         let line = if is_mark { "" } else { self.line.trim_end_matches('\r') };
@@ -132,13 +132,13 @@ impl BlockSplitter {
     fn handle_blank(&mut self, done: &mut Vec<SourceBlock>) {
         self.blanks += 1;
         match self.state {
-            // Both may go on after an empty line.
+            // Both may continue after an empty line.
             SplitState::ListItem | SplitState::IndentedCode => {}
             _ => self.end_block(done),
         }
     }
 
-    /// Whether a line that is not empty belongs to the open block.
+    /// Returns whether a non-empty line belongs to the open block.
     fn continues(&self, line: &str) -> bool {
         let starts_other = || {
             fence_start(line).is_some()
@@ -194,7 +194,7 @@ impl BlockSplitter {
         };
     }
 
-    /// Passes on the open block. Empty lines after it come before the next.
+    /// Emits the open block. Empty lines after it belong to the gap before the next one.
     fn end_block(&mut self, done: &mut Vec<SourceBlock>) {
         self.state = SplitState::Between;
         if !self.block.is_empty() {
@@ -241,7 +241,7 @@ fn fence_start(line: &str) -> Option<Fence> {
     is_fence.then_some(Fence { mark, length, indent: indent(line) })
 }
 
-/// The columns of white space before a line's text.
+/// Returns the width of the white space before a line's text.
 fn indent(line: &str) -> usize {
     let mut columns = 0;
     for char in line.chars() {
@@ -268,7 +268,7 @@ fn is_heading(line: &str) -> bool {
         && (after.is_empty() || after.starts_with([' ', '\t']))
 }
 
-/// Whether the line makes a heading of the paragraph before it.
+/// Returns whether the line turns the paragraph before it into a heading.
 fn is_underline(line: &str) -> bool {
     let text = line.trim();
     let is_all = |mark: char| text.chars().all(|char| char == mark);
@@ -282,7 +282,7 @@ fn is_rule(line: &str) -> bool {
 }
 
 struct ListMarker {
-    /// It ends a paragraph before it.
+    /// Whether the marker ends a preceding paragraph.
     interrupts: bool,
 }
 

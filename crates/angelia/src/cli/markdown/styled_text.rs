@@ -1,4 +1,4 @@
-//! Text with its style, and rows of it as they are sent to a terminal.
+//! Text with its style, and rows of such text as sent to a terminal.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ impl TextStyle {
     pub(crate) const FAINT: Self = Self { faint: true, ..Self::PLAIN };
     pub(crate) const CODE: Self = Self { code: true, ..Self::PLAIN };
 
-    /// The codes of the style, separated by `;`; empty for plain text.
+    /// Returns the codes of the style, separated by `;`. Empty for plain text.
     fn codes(self) -> String {
         let codes = [
             (self.bold, "1"),
@@ -85,7 +85,7 @@ pub(crate) fn spans_columns(spans: &[Span]) -> usize {
     spans.iter().map(|span| columns(&span.text)).sum()
 }
 
-/// A row with its escape sequences, which are all ours.
+/// A row with its escape sequences, all of which are ours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScreenRow {
     pub(crate) text: String,

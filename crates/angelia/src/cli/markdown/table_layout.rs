@@ -1,4 +1,4 @@
-//! Lays out a table: columns side by side while they fit, and otherwise one line for each cell.
+//! Lays out a table: columns side by side if they fit, otherwise one line per cell.
 
 use pulldown_cmark::Alignment;
 
@@ -10,7 +10,7 @@ use super::{
 const SEPARATOR: &str = " │ ";
 const SEPARATOR_COLUMNS: usize = 3;
 
-/// A column that is narrower can hardly be read.
+/// A narrower column would be hard to read.
 const MIN_COLUMN: usize = 8;
 
 pub(super) struct TableCells {
@@ -43,7 +43,7 @@ impl TableCells {
         }
     }
 
-    /// Returns the widths of the columns. `None`: they do not fit, even if their text is wrapped.
+    /// Returns the widths of the columns, or `None` if they do not fit even with wrapped text.
     fn column_widths(&self, width: usize) -> Option<Vec<usize>> {
         let count = self.alignments.len();
         let mut widths = vec![1; count];
@@ -57,7 +57,7 @@ impl TableCells {
         if least > room {
             return None;
         }
-        // The widest gives way first.
+        // Shrink the widest column first.
         while widths.iter().sum::<usize>() > room {
             let widest = widths.iter_mut().max()?;
             *widest -= 1;
@@ -85,7 +85,7 @@ impl TableCells {
         out
     }
 
-    /// One line of a row of the table.
+    /// Returns one line of a table row.
     fn line(&self, cells: &[Vec<StyledRow>], line: usize, widths: &[usize]) -> StyledRow {
         let mut out = StyledRow::default();
         let last = widths.len().saturating_sub(1);
@@ -109,7 +109,7 @@ impl TableCells {
         out
     }
 
-    /// Each row as lines of `header: cell`, with an empty line between rows.
+    /// Returns each row as lines of `header: cell`, with an empty line between rows.
     fn one_below_the_other(&self, width: usize) -> Vec<StyledRow> {
         let mut out = Vec::new();
         let Some((header, rows)) = self.rows.split_first() else { return out };
@@ -131,7 +131,7 @@ impl TableCells {
     }
 }
 
-/// The line below the header.
+/// Returns the line below the header.
 fn rule(widths: &[usize]) -> StyledRow {
     let parts: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
     let mut row = StyledRow::default();

@@ -1,14 +1,14 @@
-//! Breaks styled text into rows: between words, around wide characters, and inside a word only if it
-//! is wider than a row.
+//! Breaks styled text into rows: between words, around wide characters, and inside a word only if
+//! the word is wider than a row.
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use super::styled_text::{Span, StyledRow, TextStyle};
 use crate::cli::text_width::columns;
 
-/// Punctuation that does not begin a row.
+/// Punctuation that must not begin a row.
 const CLOSING: &str = "、。，．：；！？）］｝」』】〉》〕”’…,.:;!?)]}";
-/// Punctuation that does not end a row.
+/// Punctuation that must not end a row.
 const OPENING: &str = "（［｛「『【〈《〔“‘([{";
 
 /// One grapheme.
@@ -29,7 +29,7 @@ impl Glyph<'_> {
     }
 }
 
-/// Wraps text into rows of at most so many columns. `\n` ends a row.
+/// Wraps text into rows of up to `width` columns. `\n` ends a row.
 pub(crate) fn wrap_words(spans: &[Span], width: usize) -> Vec<StyledRow> {
     let mut rows = RowWriter::new(width);
     let mut word: Vec<Glyph<'_>> = Vec::new();
@@ -75,7 +75,7 @@ fn glyphs(spans: &[Span]) -> impl Iterator<Item = Glyph<'_>> {
     })
 }
 
-/// Whether a row may end between two glyphs without a space.
+/// Returns whether a row may end between two glyphs that no space separates.
 fn can_break(before: Glyph<'_>, after: Glyph<'_>) -> bool {
     (before.is_wide() || after.is_wide()) && !after.is_in(CLOSING) && !before.is_in(OPENING)
 }
@@ -85,7 +85,7 @@ struct RowWriter {
     rows: Vec<StyledRow>,
     row: StyledRow,
     used: usize,
-    /// A space before the next word, if that comes on the same row.
+    /// A space before the next word, if the word fits on the same row.
     space: Option<TextStyle>,
 }
 
@@ -117,7 +117,7 @@ impl RowWriter {
         if self.used + glyph.columns > self.width {
             self.end_row();
         }
-        // Joined pictures can be wider than a row.
+        // Joined emoji can be wider than a row.
         let (text, columns) =
             if glyph.columns > self.width { ("…", 1) } else { (glyph.text, glyph.columns) };
         self.row.push(glyph.style, text);

@@ -24,7 +24,7 @@ use crate::{
     home_turns::find_daemon,
 };
 
-/// The time that interrupted turns have to end after the client has disconnected.
+/// How long interrupted turns may take to end after the client has disconnected.
 const TURN_END_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct HomeToolBackend {
@@ -61,7 +61,8 @@ impl HomeToolBackend {
         Ok(&self.opened().await?.store)
     }
 
-    /// Returns the turns of the daemon if one runs now, else those of an engine in this process.
+    /// Returns the turn service of the daemon if one runs now, or that of an engine in this
+    /// process.
     pub(super) async fn turns(&self) -> Result<Arc<dyn TurnService>, ToolCallError> {
         if let Some(daemon) = find_daemon(&self.app).await {
             return Ok(Arc::new(daemon));
@@ -73,7 +74,7 @@ impl HomeToolBackend {
 
     /// Waits for the turns that are being interrupted, then stops the local engine.
     pub(super) async fn close(&self) {
-        // Every delegated turn holds a slot, so all slots are free when all turns have ended.
+        // Every delegated turn holds a slot, so all slots are free once all turns have ended.
         let all =
             timeout(TURN_END_TIMEOUT, self.turn_slots.acquire_many(MAX_CONCURRENT_TURNS)).await;
         if all.is_err() {
@@ -89,8 +90,8 @@ impl HomeToolBackend {
 impl ToolBackend for HomeToolBackend {
     fn check_permission<'a>(&'a self, tool: &'a str) -> BoxFuture<'a, Result<(), ToolCallError>> {
         Box::pin(async move {
-            // The owner's own clients ask the owner themselves. A caller whose session is unknown
-            // is refused by the tool itself.
+            // The owner's own clients ask the owner themselves. The tool itself refuses a caller
+            // whose session is unknown.
             let Ok(Some(id)) = self.origin.session(&self.app) else {
                 return Ok(());
             };

@@ -1,4 +1,4 @@
-//! The bus tools. They use the bus's own socket, regardless of the process that runs the bus.
+//! The bus tools. They use the bus's own socket, whichever process runs the bus.
 
 use std::{io, time::Duration};
 
@@ -16,13 +16,13 @@ use crate::{
     hosting,
 };
 
-/// The time that the bus has to reply.
+/// How long the bus may take to reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The most endpoints that a status lists; a longer list would not help a model.
+/// Maximum number of endpoints in a status. A longer list would not help a model.
 const MAX_LISTED_ENDPOINTS: usize = 200;
 
-/// The sender's name if nothing else names one.
+/// The sender's name if none is given.
 const DEFAULT_SENDER: &str = "angelia-mcp";
 
 pub(super) async fn send(
@@ -32,7 +32,7 @@ pub(super) async fn send(
     EndpointName::check(&message.target)
         .map_err(|error| ToolCallError::new(format!("target: {error}")))?;
     if message.kind.is_empty() {
-        return Err(ToolCallError::new("type: a message has one; rules match on it"));
+        return Err(ToolCallError::new("type: a message needs one; rules match on it"));
     }
     let mut body = Map::new();
     body.insert("text".to_owned(), message.text.into());
@@ -42,7 +42,7 @@ pub(super) async fn send(
     }
     let from = sender_name(backend);
     let sent = bus_client::NotifyMessage::new(&message.target, &from, Value::Object(body));
-    // An agent must not start a daemon for its owner.
+    // An agent must not start a daemon on the owner's behalf.
     let target = BusTarget::Running(BusSockets::of_app(&backend.app));
     let status = bus_client::send(&backend.app.environment, &target, &sent).await?;
     let target = &message.target;
@@ -53,7 +53,7 @@ pub(super) async fn send(
             format!("queued for {target}: nobody has ever listened there")
         }
         DeliveryStatus::Unconfirmed => {
-            format!("sent to {target} (this bus does not tell what became of it)")
+            format!("sent to {target} (this bus does not report what became of it)")
         }
     })
 }
@@ -76,7 +76,7 @@ async fn request_status(backend: &HomeToolBackend) -> io::Result<Value> {
     bus.request(&json!({"type": "status"}), REPLY_TIMEOUT).await
 }
 
-/// Reports the state of the bus. A bus that is not running is an answer, not an error.
+/// Reports the state of the bus. That the bus is not running is an answer, not an error.
 pub(super) async fn status(backend: &HomeToolBackend) -> Result<String, ToolCallError> {
     let mut status = match request_status(backend).await {
         Ok(status) => status,

@@ -1,5 +1,5 @@
-//! Logs in to an MCP server of the configuration, and out again. The login is used by `executor: native`;
-//! vendors' agents log in themselves.
+//! Logs in to a configured MCP server and out again. `executor: native` uses the login; vendors' agents log
+//! in themselves.
 
 use angelia_core::model::SessionSpec;
 use angelia_executors::{
@@ -28,7 +28,7 @@ pub(super) async fn log_out(app: &App, name: &str) -> Result<Exit, CommandError>
     login::log_out(name, &logins, &app.home.logins_dir()).await
 }
 
-/// Returns the logins of all servers of this name: several profiles may define it differently.
+/// Returns the logins of all servers with this name, because several profiles may define it differently.
 fn logins(app: &App, name: &str, host: &ExecutorHost) -> Result<Vec<OAuthSettings>, CommandError> {
     let specs = all_specs(app);
     let mut logins = Vec::new();

@@ -1,9 +1,9 @@
-//! `angelia mcp`: serves our tools to one MCP client, over stdin and stdout; and logs in to the MCP servers of
-//! the configuration.
+//! `angelia mcp`: serves our tools to one MCP client over stdin and stdout, and logs in to the configured MCP
+//! servers.
 //!
 //! - `backend`: implements the tools on this home.
 //! - `bus`: sends messages and reports the state of the bus.
-//! - `login`: logs in to a server, and out.
+//! - `login`: logs in to a server and out again.
 
 mod backend;
 mod bus;
@@ -22,8 +22,8 @@ use crate::{assemble::App, daemon::ShutdownSignals};
 
 #[derive(Debug, Args)]
 pub(crate) struct McpArgs {
-    /// The profile whose `delegate_to` lists where work may be delegated; `default` when none is
-    /// named. For an agent that Angelia drives it is always its own profile's.
+    /// The profile whose `delegate_to` lists where work may be delegated; `default` when none is named. For
+    /// an agent that Angelia drives, this is always the agent's own profile.
     #[arg(short, long)]
     pub(crate) profile: Option<String>,
     #[command(subcommand)]
@@ -32,12 +32,12 @@ pub(crate) struct McpArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Log in to an MCP server of the configuration that has `oauth`: shows a code to confirm on another page.
+    /// Log in to a configured MCP server that has `oauth`: shows a code to confirm on another page.
     Login {
         /// The server.
         name: String,
     },
-    /// Forget the login at an MCP server.
+    /// Forget the login to an MCP server.
     Logout {
         /// The server.
         name: String,

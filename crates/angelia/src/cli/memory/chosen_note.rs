@@ -1,10 +1,10 @@
-//! Finds the note that a person means by its key, or by its whole name.
+//! Finds the note that a person means, by its key or its full name.
 
 use angelia_executors::native::memory::{Note, NoteId, NoteStore};
 
 use crate::cli::error::{CommandError, Exit};
 
-/// Returns the note with this name, or the only one with this key.
+/// Returns the note with this name, or the only note with this key.
 pub(super) fn find_note(store: &NoteStore, wanted: &str) -> Result<Note, CommandError> {
     let notes = store.all()?;
     let is_named = |note: &&Note| note.id.to_string() == wanted || note.id.key.as_str() == wanted;

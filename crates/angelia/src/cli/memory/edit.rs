@@ -1,4 +1,5 @@
-//! Edits a note in the person's editor. A copy is edited, so that a change can be undone like any other.
+//! Edits a note in the person's editor. The editor gets a copy, so that the change can be undone like any
+//! other.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -25,10 +26,10 @@ use crate::{
     config::Environment,
 };
 
-/// The editor of a person who has chosen none.
+/// The editor for a person who has not chosen one.
 const DEFAULT_EDITOR: &str = "vi";
 
-/// More than any note can have.
+/// More than any note can contain.
 const MAX_INPUT_BYTES: u64 = 64 * 1024;
 
 pub(super) async fn run(app: &App, store: &NoteStore, wanted: &str) -> Result<Exit, CommandError> {
@@ -52,7 +53,7 @@ fn read_stdin() -> Result<String, CommandError> {
     Ok(text)
 }
 
-/// Lets the person edit a copy of the text, and returns it.
+/// Lets the person edit a copy of the text, and returns the result.
 async fn edit_copy(app: &App, text: &str) -> Result<String, CommandError> {
     app.home.prepare()?;
     let copy = Draft::create(app.home.dir(), text).map_err(CommandError::internal)?;
@@ -77,7 +78,7 @@ async fn edit_copy(app: &App, text: &str) -> Result<String, CommandError> {
     fs::read_to_string(&copy.0).map_err(CommandError::internal)
 }
 
-/// A file for the editor, which goes with this value.
+/// A file for the editor, removed on drop.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -92,7 +93,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // An editor may have moved it.
+        // The editor may have moved the file.
         let _gone = fs::remove_file(&self.0);
     }
 }

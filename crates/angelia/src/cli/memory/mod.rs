@@ -1,5 +1,5 @@
-//! `angelia memory`: the notes of agents from session to session. The notes are files, so no daemon is
-//! needed; a session that has begun keeps the notes that it began with.
+//! `angelia memory`: the notes that agents keep from session to session. The notes are files, so no daemon is
+//! needed. A running session keeps the notes that it started with.
 //!
 //! - [`show`]: lists and prints notes.
 //! - [`edit`]: changes a note in the person's editor.
@@ -21,7 +21,7 @@ use crate::assemble::App;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MemoryCommand {
-    /// List the notes: where they are seen, and their first words.
+    /// List the notes: where they apply, and their first words.
     List {
         /// Only the notes of this profile.
         #[arg(short, long)]
@@ -32,28 +32,28 @@ pub(crate) enum MemoryCommand {
     },
     /// Print a note.
     Show {
-        /// The note's key, or `PROFILE/PLACE/KEY` where several have the same.
+        /// The note's key, or `PROFILE/PLACE/KEY` if several notes have the same key.
         #[arg(value_name = "NOTE")]
         note: String,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Edit a note with `$VISUAL` or `$EDITOR`; from a pipe, replace it by what is read.
+    /// Edit a note with `$VISUAL` or `$EDITOR`; from a pipe, replace it with the input.
     Edit {
-        /// The note's key, or `PROFILE/PLACE/KEY`, which may be a new one.
+        /// The note's key, or `PROFILE/PLACE/KEY`, which may be new.
         #[arg(value_name = "NOTE")]
         note: String,
     },
     /// Forget a note.
     Forget {
-        /// The note's key, or `PROFILE/PLACE/KEY` where several have the same.
+        /// The note's key, or `PROFILE/PLACE/KEY` if several notes have the same key.
         #[arg(value_name = "NOTE")]
         note: String,
     },
-    /// Take back a change of a note, by default the last one; this can be taken back as well.
+    /// Undo a change to a note, by default the last one; an undo can be undone as well.
     Undo {
-        /// The change, as the notice about it and `memory list` name it.
+        /// The change, as named by its notice and by `memory list`.
         #[arg(value_name = "CHANGE")]
         change: Option<String>,
     },
@@ -93,7 +93,7 @@ fn undo(store: &NoteStore, wanted: Option<&str>) -> Result<Exit, CommandError> {
 }
 
 fn how_to_undo(change: &NoteChange) -> String {
-    format!("`angelia memory undo {}` takes this back", change.short_id())
+    format!("`angelia memory undo {}` undoes this", change.short_id())
 }
 
 impl From<MemoryError> for CommandError {

@@ -16,17 +16,17 @@ use crate::cli::{
 struct NoteEntry<'a> {
     id: String,
     profile: &'a str,
-    /// The project's directory; `null`: the note is seen in all projects.
+    /// The project's directory; `null` if the note applies to all projects.
     project: Option<String>,
     key: &'a str,
     path: String,
     text: &'a str,
-    /// Who wrote it last, and how to take that back; `null` if it was written by hand, or long ago.
+    /// Who wrote the note last, and how to undo that; `null` if it was written by hand or long ago.
     by: Option<&'a str>,
     undo: Option<&'a str>,
 }
 
-/// The last change of each note: who made it, and its id.
+/// The last change to each note: its author and its id.
 type LastChanges = HashMap<NoteId, (String, String)>;
 
 fn last_changes(store: &NoteStore) -> Result<LastChanges, CommandError> {
@@ -54,7 +54,7 @@ fn entry<'a>(store: &NoteStore, note: &'a Note, last: &'a LastChanges) -> NoteEn
     }
 }
 
-/// Returns the directory of the note's project; its name, if the directory is not known.
+/// Returns the directory of the note's project, or its name if the directory is unknown.
 fn project(store: &NoteStore, id: &NoteId) -> Option<String> {
     if id.place.is_everywhere() {
         return None;
@@ -80,7 +80,7 @@ pub(super) fn list(
     }
     let rendered = table(entries).render();
     if rendered.is_empty() {
-        print::note("nothing is remembered; profiles with `memory: on` remember");
+        print::note("nothing is remembered; only profiles with `memory: on` remember");
     }
     print::bytes(&rendered)
 }

@@ -1,7 +1,7 @@
 //! Sends one message over the bus's socket and reads the replies. A sender is never registered as
 //! an endpoint.
 //!
-//! The message stands between two pings. The first ping asks for `accepted` and the other reports,
+//! The message is sent between two pings. The first ping requests `accepted` and the other reports,
 //! and its answer tells whether this bus sends them. A bus that does not, such as hermes-bus,
 //! answers frames in order: if no error precedes the answer to the second ping, the message is on
 //! its way.
@@ -23,18 +23,18 @@ use crate::{
     config::Environment,
 };
 
-/// The time to wait for `accepted`, or for the answer to a ping.
+/// How long to wait for `accepted`, or for the answer to a ping.
 const ACCEPTED_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The time that a bus has to start.
+/// How long a bus may take to start.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The time to wait for `delivered` after `accepted`: a receiver that listens takes the message at
-/// once, or it is busy.
+/// How long to wait for `delivered` after `accepted`. A listening receiver takes the message at
+/// once, unless it is busy.
 const DELIVERED_TIMEOUT: Duration = Duration::from_millis(30);
 
-/// The number of attempts if the connection breaks, and the delay between them. A bus that passes
-/// from one process to another closes its connections once.
+/// Number of attempts if the connection breaks, and the delay between them. A bus that passes from
+/// one process to another closes its connections once.
 const MAX_ATTEMPTS: usize = 5;
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
@@ -72,7 +72,7 @@ pub(crate) enum DeliveryStatus {
     Queued,
     /// Queued for an endpoint name that has never been registered.
     UnknownEndpoint,
-    /// The bus sends no replies on success, as old versions do.
+    /// The bus sends no replies on success, like old versions.
     Unconfirmed,
 }
 
@@ -86,18 +86,18 @@ struct BusReply {
     reason: Option<String>,
     detail: Option<String>,
     code: Option<String>,
-    /// In `pong`: the bus reports to this client.
+    /// In `pong`: whether the bus sends reports to this client.
     ack: bool,
 }
 
 /// The bus that a message is sent to.
 #[derive(Debug)]
 pub(crate) enum BusTarget {
-    /// The bus of this home, which is started if it does not run.
+    /// The bus of this home, started if it is not running.
     StartIfAbsent(BusSockets),
-    /// The bus of this home, if it runs.
+    /// The bus of this home, if it is running.
     Running(BusSockets),
-    /// A socket that the caller has named.
+    /// A socket named by the caller.
     Socket(PathBuf),
 }
 
@@ -118,7 +118,7 @@ impl BusTarget {
         loop {
             match sockets.connect().await {
                 Ok(bus) => return Ok(bus),
-                // A bus that was just started may have ended again, together with its daemon.
+                // A bus that was just started may have exited again, together with its daemon.
                 Err(error) if is_absent(&error) && may_start && attempts > 0 => {
                     attempts -= 1;
                     start_bus(environment).await?;
@@ -129,8 +129,8 @@ impl BusTarget {
     }
 }
 
-/// Sends a message. If the connection breaks before the bus has answered, the message is sent
-/// again: the bus recognises a repeat by its id.
+/// Sends a message. If the connection breaks before the bus has answered, sends it again; the bus
+/// recognises a repetition by its id.
 pub(crate) async fn send(
     environment: &Environment,
     target: &BusTarget,
@@ -138,7 +138,7 @@ pub(crate) async fn send(
 ) -> Result<DeliveryStatus, CommandError> {
     let json = serde_json::to_vec(message).map_err(CommandError::internal)?;
     if json.len() > MAX_FRAME_BYTES {
-        let what = format!("the message is larger than the bus takes ({MAX_FRAME_BYTES} bytes)");
+        let what = format!("the message is larger than the bus accepts ({MAX_FRAME_BYTES} bytes)");
         return Err(CommandError::new(Exit::Failed, what));
     }
     let mut attempts = MAX_ATTEMPTS;
@@ -177,7 +177,7 @@ async fn send_once(bus: &mut BusClient, json: &[u8]) -> Result<DeliveryStatus, S
         let wait = if accepted.is_some() { DELIVERED_TIMEOUT } else { ACCEPTED_TIMEOUT };
         let frame = match (timeout(wait, bus.receive()).await, accepted) {
             (Ok(Ok(frame)), _) => frame,
-            // A bus that ends after it has accepted the message keeps it.
+            // If the bus ends after it has accepted the message, it keeps the message.
             (Ok(Err(_)) | Err(_), Some(accepted)) => return Ok(accepted),
             (Ok(Err(error)), None) => return Err(SendError::Cut(error)),
             (Err(_silence), None) => return Ok(DeliveryStatus::Unconfirmed),
@@ -195,7 +195,7 @@ async fn send_once(bus: &mut BusClient, json: &[u8]) -> Result<DeliveryStatus, S
                 let why = why.unwrap_or_else(|| "it gave no reason".to_owned());
                 return Err(SendError::Rejected(why));
             }
-            // A reply kind of a later version of the bus.
+            // A kind of reply from a later version of the bus.
             _ => {}
         }
     }
@@ -205,7 +205,7 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// Starts the bus with `angelia bus start`, and fails with the error of that command.
+/// Starts the bus with `angelia bus start`, and passes on that command's error.
 pub(crate) async fn start_bus(environment: &Environment) -> Result<(), CommandError> {
     let program = std::env::current_exe().map_err(CommandError::internal)?;
     let start = CommandSpec {

@@ -5,7 +5,7 @@
 //! - `sender`: determines the sender's name; [`tmux`]: finds our tmux session and types into
 //!   others.
 //! - `bus_client`: sends the message over the bus's socket and reads the replies.
-//! - [`notify_agent`]: `notify-agent`; `programs`: runs the programs that a sender starts.
+//! - [`notify_agent`]: `notify-agent`; `programs`: runs the programs that a sender needs.
 
 mod body;
 pub(crate) mod bus_client;
@@ -99,7 +99,8 @@ struct HermesCli {
     config: Option<PathBuf>,
 }
 
-/// Runs the send-only program that this binary was started as; `None` if its name is another one.
+/// Runs the send-only program under whose name this binary was started. Returns `None` for other
+/// names.
 pub(crate) fn run_by_name(name: Option<&str>, args: Vec<OsString>) -> Option<ExitCode> {
     let ran = match name? {
         NOTIFY_HERMES => {
@@ -133,8 +134,8 @@ fn prepend_name(name: &str, args: Vec<OsString>) -> impl Iterator<Item = OsStrin
     std::iter::once(name.into()).chain(args)
 }
 
-/// Runs a sender without configuration, home or log: it starts fast, and works where nothing is set
-/// up.
+/// Runs a sender without configuration, home or log, so that it starts fast and works where nothing
+/// is set up.
 fn run_standalone<F>(work: impl FnOnce(Environment) -> F) -> Result<Exit, CommandError>
 where
     F: Future<Output = Result<Exit, CommandError>>,
@@ -146,11 +147,11 @@ where
     runtime.block_on(work(Environment::capture()))
 }
 
-/// Reads a text to its end, without the newline that ends it.
+/// Reads a text to its end, without the final newline.
 fn read_text(input: impl Read) -> Result<String, CommandError> {
     let mut bytes = Vec::new();
     let failed = |what: String| CommandError::new(Exit::Failed, what);
-    // One byte more than fits, so that a longer text is refused instead of cut.
+    // Read one byte more than fits, so that a longer text is refused rather than cut.
     let limit = MAX_FRAME_BYTES as u64 + 1;
     let read = input.take(limit).read_to_end(&mut bytes);
     read.map_err(|error| failed(format!("standard input cannot be read: {error}")))?;

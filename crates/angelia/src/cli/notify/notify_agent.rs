@@ -12,9 +12,9 @@ use crate::{
     config::Environment,
 };
 
-/// The time that the program in the session gets to take in the text before it is submitted.
+/// How long the program in the session may take to process the text before it is submitted.
 const SETTLE_DELAY: Duration = Duration::from_millis(300);
-/// The time that a program gets to recover from an interrupt.
+/// How long a program may take to recover from an interrupt.
 const RECOVERY_DELAY: Duration = Duration::from_millis(500);
 
 const USAGE: &str = "usage: notify-agent [--config FILE] [--from NAME] [--interrupt] \
@@ -29,7 +29,7 @@ pub(super) struct AgentArgs {
     pub(super) text: String,
 }
 
-/// Parses the arguments. Options come first; everything from the first other word on is text, even
+/// Parses the arguments. Options come first; from the first other word on, everything is text, even
 /// if it looks like an option.
 pub(super) fn parse(words: &[String]) -> Result<AgentArgs, CommandError> {
     let mut args = AgentArgs::default();

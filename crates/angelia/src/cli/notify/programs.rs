@@ -1,4 +1,4 @@
-//! Runs the programs that a sender starts: tmux, and the bus when it is not running.
+//! Runs the programs that a sender needs: tmux, and the bus if it is not running.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use crate::{cli::error::CommandError, clock::SystemClock, config::Environment};
 
-/// Returns a command runner that belongs to no Angelia home: a sender needs no home, and leaves
-/// nothing in one.
+/// Returns a command runner that belongs to no Angelia home, because a sender needs no home and
+/// leaves nothing in one.
 pub(crate) fn sender_commands(environment: &Environment) -> Result<ShellCommands, CommandError> {
     let home = environment.home().unwrap_or_else(|| "/".into());
     let id = format!("notify-{}", Uuid::new_v4().simple());

@@ -14,7 +14,7 @@ use crate::{
     config::Environment,
 };
 
-/// Reads `role_map` from the rules. A file named by the caller must be readable; the default one
+/// Reads `role_map` from the rules. A file named by the caller must be readable; the default file
 /// need not be.
 pub(super) fn load_roles(
     environment: &Environment,

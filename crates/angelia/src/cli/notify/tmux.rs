@@ -1,5 +1,5 @@
-//! The parts of tmux we use: finding our own session, and typing into another one. Text is typed
-//! literally: a leading dash is not an option, and `Enter` is five letters.
+//! The parts of tmux that we use: finding our own session, and typing into another one. Text is
+//! typed literally: a leading dash is not an option, and `Enter` is five letters.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
 
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The most bytes that one call of tmux types; longer text is sent in chunks.
+/// Maximum number of bytes that one tmux call types. Longer text is sent in chunks.
 const MAX_TYPED_BYTES: usize = 8 * 1024;
 
 pub(super) struct Tmux {
@@ -27,8 +27,8 @@ impl Tmux {
         Ok(Self { commands })
     }
 
-    /// Runs a tmux command line. The line refers to its arguments as variables, so the shell
-    /// interprets nothing in them.
+    /// Runs a tmux command line. The line refers to its arguments through variables, so the shell
+    /// does not interpret them.
     async fn run(
         &self,
         line: &'static str,
@@ -74,7 +74,7 @@ impl Tmux {
         Ok(())
     }
 
-    /// Presses a key, named as tmux names it.
+    /// Presses a key, given by its tmux name.
     pub(super) async fn press_key(&self, session: &str, key: &str) -> Result<(), CommandError> {
         let line = r#"exec tmux send-keys -t "=$SESSION:" "$PIECE""#;
         self.send_keys(line, session, key).await
@@ -96,8 +96,8 @@ impl Tmux {
     }
 }
 
-/// Escapes a `;` at the end of an argument. There tmux takes it for the end of the command, also
-/// after `-l --`, unless a backslash precedes it, which it removes.
+/// Escapes a `;` at the end of an argument. tmux treats it as the end of the command, even after
+/// `-l --`, unless a backslash precedes it, which tmux removes.
 fn escape_last_semicolon(argument: &str) -> Cow<'_, str> {
     match argument.strip_suffix(';') {
         Some(start) => format!("{start}\\;").into(),
@@ -105,7 +105,7 @@ fn escape_last_semicolon(argument: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the session of the tmux pane that this process was started in.
+/// Returns the session of the tmux pane in which this process was started.
 pub(super) async fn own_session(environment: &Environment) -> Option<String> {
     environment.non_empty("TMUX")?;
     let pane = environment.non_empty("TMUX_PANE")?.to_str()?;

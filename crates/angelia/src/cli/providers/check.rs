@@ -23,11 +23,11 @@ struct CheckEntry {
     reachable: bool,
     elapsed_ms: Option<u128>,
     key: &'static str,
-    /// Tells the key apart from others.
+    /// Distinguishes the key from others.
     key_fingerprint: Option<String>,
     /// Each of its keys, in the order of the configuration.
     keys: Vec<CheckedKey>,
-    /// The problem, with advice on how to solve it.
+    /// The problem, with advice for solving it.
     problem: Option<String>,
     models: Vec<WindowEntry>,
 }
@@ -66,7 +66,7 @@ pub(super) async fn run(app: &App, name: Option<&str>, json: bool) -> Result<Exi
         let models = named_models(app, &provider);
         let check = check_provider(&provider, &models, host).await;
         let problem = check.problem(&provider);
-        // A key that is missing or refused matters more than an address that may be down.
+        // A missing or refused key matters more than an address that may be down.
         if let Some(failure) = &problem
             && exit != Exit::NotLoggedIn
         {
@@ -139,9 +139,9 @@ fn report(entry: &CheckEntry) -> String {
     }
     for WindowEntry { id, context, context_source, .. } in &entry.models {
         let source = match *context_source {
-            "config" => "as you say",
+            "config" => "as configured",
             "server" => "as it says",
-            "built_in" => "as is known of its family",
+            "built_in" => "as known for its family",
             _ => "a guess; set `context` of the model",
         };
         let _infallible = writeln!(text, "    {id}: {context} tokens, {source}");

@@ -19,7 +19,7 @@ struct ProviderEntry {
     name: String,
     api: &'static str,
     base_url: String,
-    /// Whether the file names it or its key is there.
+    /// Whether the file names the provider, or its key exists.
     configured: bool,
     keys: Vec<KeyEntry>,
     models: Vec<ModelEntry>,
@@ -28,7 +28,7 @@ struct ProviderEntry {
 #[derive(Debug, Serialize)]
 struct KeyEntry {
     source: String,
-    /// `null`: the key would have to be made to find out.
+    /// `null` if finding out would require obtaining the key.
     set: Option<bool>,
 }
 

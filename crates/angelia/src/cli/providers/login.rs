@@ -1,4 +1,4 @@
-//! Logs in to a provider, and out again.
+//! Logs in to a provider and out again.
 
 use angelia_executors::native::providers::{KeySource, OAuthSettings, Provider};
 

@@ -1,8 +1,8 @@
-//! `angelia providers`: the providers of models for `executor: native`.
+//! `angelia providers`: the model providers for `executor: native`.
 //!
 //! - [`list`]: the configured and the built-in providers.
 //! - [`check`]: checks whether they can be used.
-//! - [`login`]: logs in to one, and out.
+//! - [`login`]: logs in to a provider and out again.
 
 mod check;
 mod list;
@@ -18,13 +18,13 @@ use crate::assemble::App;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ProvidersCommand {
-    /// List the providers of models: address, key, and the models that the configuration names.
+    /// List the model providers: address, key, and the models that the configuration names.
     List {
         /// Print JSON, one object per line.
         #[arg(long)]
         json: bool,
     },
-    /// Ask providers whether they can be reached and accept the key; no model is asked.
+    /// Check whether providers can be reached and accept the key, without using a model.
     Check {
         /// The provider; by default all that are configured or have a key.
         name: Option<String>,
@@ -65,7 +65,7 @@ fn named_models(app: &App, provider: &Provider) -> Vec<Arc<str>> {
     models
 }
 
-/// Finds a provider by name; the error says which there are.
+/// Finds a provider by name. The error lists the known ones.
 fn find(app: &App, name: &str) -> Result<Arc<Provider>, CommandError> {
     let catalog = catalog(app);
     // The name alone stands for any of its models.

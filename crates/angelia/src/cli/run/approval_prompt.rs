@@ -30,7 +30,7 @@ impl ApprovalPrompt {
         Self { approval, answers: Vec::new() }
     }
 
-    /// Returns the question that is to be answered now; `None` for a tool.
+    /// Returns the question to answer next; `None` for a tool.
     pub(crate) fn question(&self) -> Option<&Question> {
         match &self.approval.kind {
             ApprovalKind::Tool => None,
@@ -89,7 +89,7 @@ impl ApprovalPrompt {
 }
 
 impl ApprovalPrompt {
-    /// A verdict, with the number of a wider rule for `session` and `always`.
+    /// Parses a verdict, with the number of a wider rule for `session` and `always`.
     fn parse_decision(&self, line: &str) -> Option<Decision> {
         let word = line.trim_end_matches(|c: char| c.is_ascii_digit());
         let verdict = parse_verdict(word)?;

@@ -1,8 +1,8 @@
 //! The approvals that wait for the person at the terminal, and the moment from which a typed line
 //! counts as an answer.
 //!
-//! A question may appear while the person types something else. It is therefore shown first and
-//! opened a moment later; text that was typed before that is dropped.
+//! A question may appear while the person is typing something else. It is therefore shown first and
+//! opened a moment later, and text typed before that is dropped.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{approval_prompt::ApprovalPrompt, keyboard::TypedLine};
 
-/// The time for which a question is shown before it can be answered.
+/// How long a question is shown before it can be answered.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ enum PromptStage {
     Hidden,
     /// Shown; keys are ignored.
     Shown { opens_at: Instant },
-    /// Lines that are typed from now on answer it.
+    /// Lines typed from now on answer the question.
     Open { since: Instant },
 }
 
@@ -37,7 +37,7 @@ impl ApprovalQueue {
         self.prompts.is_empty()
     }
 
-    /// Adds a requested approval, and removes one that has been decided, also by another client.
+    /// Adds a requested approval, and removes one that has been decided, even by another client.
     pub(crate) fn update(&mut self, event: &TurnEvent) {
         match &event.kind {
             EventKind::Approval(approval) => {
@@ -55,7 +55,7 @@ impl ApprovalQueue {
         }
     }
 
-    /// Returns the question that must be shown now, and starts the time until it can be answered.
+    /// Returns the question to show now, and starts the delay after which it can be answered.
     pub(crate) fn take_hidden(&mut self, now: Instant) -> Option<&ApprovalPrompt> {
         if self.stage != PromptStage::Hidden {
             return None;
@@ -65,7 +65,7 @@ impl ApprovalQueue {
         Some(first)
     }
 
-    /// Returns the time from which the shown question can be answered.
+    /// Returns when the shown question can be answered.
     pub(crate) fn opens_at(&self) -> Option<Instant> {
         match self.stage {
             PromptStage::Shown { opens_at } if !self.prompts.is_empty() => Some(opens_at),
@@ -73,7 +73,7 @@ impl ApprovalQueue {
         }
     }
 
-    /// From now on typed lines are answers.
+    /// Treats lines typed from now on as answers.
     pub(crate) fn open(&mut self, now: Instant) {
         self.stage = PromptStage::Open { since: now };
     }
@@ -83,7 +83,7 @@ impl ApprovalQueue {
         matches!(self.stage, PromptStage::Open { .. }).then(|| self.prompts.front()).flatten()
     }
 
-    /// Returns the question that a typed line answers. `None`: the line was typed too early.
+    /// Returns the question that a typed line answers, or `None` if the line was typed too early.
     pub(crate) fn answered_by(&mut self, line: &TypedLine) -> Option<&mut ApprovalPrompt> {
         match self.stage {
             PromptStage::Open { since } if line.at >= since => self.prompts.front_mut(),
@@ -91,7 +91,7 @@ impl ApprovalQueue {
         }
     }
 
-    /// The first approval has another question, which must be shown.
+    /// Makes the next question of the first approval appear.
     pub(crate) fn next_question(&mut self) {
         self.stage = PromptStage::Hidden;
     }
@@ -137,7 +137,7 @@ mod tests {
                 assert!(queue.answered_by(early).is_none(), "it was typed before");
             }
             assert!(queue.answered_by(&yes()).is_some());
-            // The next question is shown and settles in the same way.
+            // The next question is shown and opened in the same way.
             queue.remove_first();
         }
         assert!(queue.is_empty() && queue.take_hidden(Instant::now()).is_none());

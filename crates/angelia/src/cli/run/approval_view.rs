@@ -1,4 +1,4 @@
-//! Writes an approval for a person: the agent's request, and on demand all of its details.
+//! Writes an approval for a person: the agent's request, and all of its details on demand.
 
 use std::io::{self, Write};
 
@@ -11,10 +11,10 @@ use crate::cli::{
     view::diff_style,
 };
 
-/// The number of rows of a diff that are shown with the question.
+/// Number of diff rows shown with the question.
 const MAX_DIFF_ROWS: usize = 40;
 
-/// Writes a whole approval, for a person who only watches.
+/// Writes a whole approval for a person who is only watching.
 pub(crate) fn write_approval<Out: Write, Err: Write>(
     screen: &mut Screen<Out, Err>,
     approval: &Approval,
@@ -33,7 +33,7 @@ pub(crate) fn write_tool<Out: Write, Err: Write>(
     approval: &Approval,
 ) -> io::Result<()> {
     screen.write_line(Tone::Bold, &format!("? {}", approval.title))?;
-    // Most details begin with the title, which is shown already.
+    // Most details begin with the title, which has already been shown.
     let detail = approval.detail.strip_prefix(&*approval.title);
     let detail = detail.and_then(|rest| rest.strip_prefix('\n')).unwrap_or(&approval.detail);
     screen.write_line(Tone::Faint, detail)?;
@@ -56,7 +56,7 @@ pub(crate) fn write_whole_diff<Out: Write, Err: Write>(
     write_diff(screen, diff, usize::MAX)
 }
 
-/// Writes a diff that takes at most so many rows of the screen.
+/// Writes a diff, limited to this many rows of the screen.
 fn write_diff<Out: Write, Err: Write>(
     screen: &mut Screen<Out, Err>,
     diff: &str,
@@ -113,7 +113,7 @@ pub(crate) fn write_explanation<Out: Write, Err: Write>(
     if approval.diff.is_some() {
         lines.push("d  shows all that would change".to_owned());
     }
-    lines.push("n  refuses; the agent goes on without it".to_owned());
+    lines.push("n  refuses; the agent continues without it".to_owned());
     lines.push("q  refuses and ends the turn".to_owned());
     lines.push(format!(
         "Without an answer it is refused at {}.\nIf the daemon runs this turn, another terminal can \
@@ -124,7 +124,7 @@ pub(crate) fn write_explanation<Out: Write, Err: Write>(
     lines.iter().try_for_each(|line| screen.write_line(Tone::Plain, line))
 }
 
-/// A rule may contain a script of several lines.
+/// Puts a rule on one line, because it may contain a script of several lines.
 fn one_line(rule: &str) -> String {
     rule.replace(char::is_control, " ")
 }

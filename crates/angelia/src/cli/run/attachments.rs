@@ -1,5 +1,5 @@
-//! Files that are added to a prompt: a text as a marked block, a picture as a picture. The content
-//! of a file decides its kind, never its name.
+//! Files that are added to a prompt: text as a marked block, or an image. A file's content decides
+//! its kind, not its name.
 
 use std::{
     fs::{self, File},
@@ -11,14 +11,14 @@ use angelia_core::model::Content;
 
 use crate::cli::error::CommandError;
 
-/// The limit of the models; the vendors refuse larger pictures.
+/// The models' limit: vendors refuse larger images.
 const MAX_IMAGE_BYTES: u64 = 5 * 1024 * 1024;
-/// An agent reads a longer text better by itself, piece by piece.
+/// A longer text is better read piece by piece by the agent itself.
 const MAX_TEXT_BYTES: u64 = 1024 * 1024;
 /// More files in one turn are probably a mistake.
 const MAX_FILES: usize = 100;
 
-/// Returns the prompt with its files: one text, and the pictures after it.
+/// Returns the prompt with its files: one text, followed by the images.
 pub(crate) fn with_files(prompt: String, files: &[PathBuf]) -> Result<Vec<Content>, CommandError> {
     if files.len() > MAX_FILES {
         return Err(CommandError::usage(format!("at most {MAX_FILES} files can be added"))
@@ -40,7 +40,7 @@ pub(crate) fn with_files(prompt: String, files: &[PathBuf]) -> Result<Vec<Conten
     Ok([vec![Content::text(text)], images].concat())
 }
 
-/// Adds a text to a prompt, in a block whose end mark does not occur in the text.
+/// Adds a text to a prompt, in a block whose end tag does not occur in the text.
 pub(crate) fn add_block(prompt: &str, tag: &str, attributes: &str, content: &str) -> String {
     let mut tag = tag.to_owned();
     while content.contains(&format!("</{tag}>")) {
@@ -91,14 +91,14 @@ fn read(path: &Path) -> Result<AttachedFile, CommandError> {
     }
 }
 
-/// Whether a file is a picture.
+/// Returns whether a file is an image.
 pub(crate) fn is_image(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(16).read_to_end(&mut start));
     read.is_ok() && image_type(&start).is_some()
 }
 
-/// Returns the media type of a picture.
+/// Returns the media type of an image.
 fn image_type(bytes: &[u8]) -> Option<&'static str> {
     let is_webp = || bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
     if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {

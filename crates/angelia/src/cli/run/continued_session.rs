@@ -1,4 +1,4 @@
-//! The session that `-s` or `-c` of `angelia run` continues.
+//! The session that `angelia run` continues with `-s` or `-c`.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,8 +20,8 @@ use crate::{
     resolve,
 };
 
-/// Returns the session to continue; `None`: the options ask for a new one. Prints a note if the
-/// session works in another directory than this command was started in.
+/// Returns the session to continue, or `None` if the options ask for a new one. Prints a note if
+/// the session works in a different directory than the current one.
 pub(in crate::cli) async fn find(
     app: &Arc<App>,
     args: &RunArgs,
@@ -45,7 +45,7 @@ pub(in crate::cli) async fn find(
     Ok(found)
 }
 
-/// Fails if a session that does not exist cannot be begun under this name either.
+/// Fails if the session does not exist and cannot be created under this name either.
 async fn check_new_name(app: &Arc<App>, name: &str) -> Result<(), CommandError> {
     if name.parse::<SessionId>().is_err() {
         return resolve::check_new_name(name);
@@ -53,7 +53,7 @@ async fn check_new_name(app: &Arc<App>, name: &str) -> Result<(), CommandError> 
     if let Some(agent) = adopt::find_owner(app, name).await? {
         let message = format!("`{name}` is a conversation of {agent} and not a session yet");
         return Err(CommandError::usage(message).with_hint(format!(
-            "`angelia sessions adopt {agent} {name}` takes it up; the original stays as it is"
+            "`angelia sessions adopt {agent} {name}` adopts it; the original stays as it is"
         )));
     }
     Err(EngineError::NotFound("session").into())
@@ -68,7 +68,7 @@ async fn find_last_here(app: &App, args: &RunArgs) -> Result<SessionResource, Co
     let mut found = records.sessions_by_use(Some(&cwd), Page::first(1)).await?;
     found.pop().ok_or_else(|| {
         CommandError::usage(format!("no session works in {}", cwd.display()))
-            .with_hint("`angelia run` without -c begins one; `angelia sessions list` shows all")
+            .with_hint("`angelia run` without -c starts one; `angelia sessions list` shows all")
     })
 }
 
@@ -80,7 +80,7 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
 
 fn note_directory(app: &App, session: &SessionResource) {
     let is_elsewhere = std::env::current_dir().is_ok_and(|here| here != session.cwd);
-    // In model mode the directory is an empty one of ours.
+    // In model mode, the directory is an empty one of ours.
     if is_elsewhere && session.mode == "agent" {
         let home = app.environment.home();
         print::note(&format!(
@@ -90,8 +90,8 @@ fn note_directory(app: &App, session: &SessionResource) {
     }
 }
 
-/// Fails if the options ask for another profile or directory than the session has. A session keeps
-/// its settings, except for its model, so a different option must not be ignored.
+/// Fails if the options ask for a different profile or directory than the session has. A session
+/// keeps its settings, except for its model, and a conflicting option must not be silently ignored.
 fn check_options(args: &RunArgs, session: &SessionResource) -> Result<(), CommandError> {
     let differs =
         |wanted: &Option<String>, has: &str| wanted.as_deref().is_some_and(|wanted| wanted != has);
@@ -106,6 +106,6 @@ fn check_options(args: &RunArgs, session: &SessionResource) -> Result<(), Comman
     } else {
         return Ok(());
     };
-    Err(CommandError::usage(format!("the session was begun with {what} and keeps it"))
-        .with_hint("leave the option out, or begin another session"))
+    Err(CommandError::usage(format!("the session was started with {what} and keeps it"))
+        .with_hint("leave out the option, or start another session"))
 }

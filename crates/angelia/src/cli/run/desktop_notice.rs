@@ -1,6 +1,6 @@
-//! Notifies a person who looks elsewhere that a question waits or that a long turn has ended:
-//! through the desktop where there is one, else through the terminal. A notification contains no
-//! text of a model.
+//! Notifies a person who is looking elsewhere that a question is waiting or a long turn has ended:
+//! through the desktop if there is one, or else through the terminal. A notification contains no
+//! text from a model.
 
 use std::{
     io::{self, IsTerminal as _, Write as _},
@@ -19,11 +19,11 @@ use crate::{
     config::{DesktopNotifications, Environment},
 };
 
-/// The time that a question waits before the person is notified.
+/// How long a question waits before the person is notified.
 pub(super) const QUESTION_PATIENCE: Duration = Duration::from_secs(5);
-/// A person who waits for less than this is probably still watching.
+/// A person who waits less than this is probably still watching.
 const LONG_TURN: Duration = Duration::from_secs(30);
-/// A notification that takes longer is not waited for.
+/// Maximum wait for a notification to be sent.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_PLACE_COLUMNS: usize = 40;
 
@@ -31,7 +31,7 @@ const MAX_PLACE_COLUMNS: usize = 40;
 pub(crate) struct DesktopNotifier {
     way: NoticeWay,
     environment: Environment,
-    /// The name of the directory, so that several terminals can be told apart.
+    /// The name of the directory, to distinguish several terminals.
     place: String,
 }
 
@@ -45,7 +45,7 @@ enum NoticeWay {
 }
 
 impl DesktopNotifier {
-    /// `None`: notifications are off, or there is no way to show one.
+    /// Returns `None` if notifications are off, or there is no way to show one.
     pub(super) fn new(app: &App) -> Option<Self> {
         let way = choose_way(app.config.desktop_notifications(), &app.environment)?;
         let place = std::env::current_dir().ok();
@@ -88,8 +88,8 @@ impl DesktopNotifier {
     }
 }
 
-/// Describes the end of a long turn, which the person has probably not watched. `None`: the turn
-/// was short, or the person ended it.
+/// Describes the end of a long turn, which the person has probably not watched. Returns `None` if
+/// the turn was short, or the person ended it.
 fn describe_end(status: &TurnStatus, took: Duration) -> Option<String> {
     if took < LONG_TURN || *status == TurnStatus::Interrupted {
         return None;
@@ -118,7 +118,8 @@ fn is_installed(program: &str, environment: &Environment) -> bool {
     std::env::split_paths(path).any(|folder| folder.join(program).is_file())
 }
 
-/// Whether this terminal is known to show OSC 777 as a notification; others may print it.
+/// Returns whether this terminal is known to show OSC 777 as a notification. Others may print it as
+/// text.
 fn knows_osc_777(environment: &Environment) -> bool {
     let value = |name: &str| {
         environment.non_empty(name).map(|it| it.to_string_lossy().into_owned()).unwrap_or_default()
@@ -128,7 +129,7 @@ fn knows_osc_777(environment: &Environment) -> bool {
         || ["ghostty", "WezTerm"].contains(&program.as_str())
 }
 
-/// tmux passes a sequence on to its terminal only in an envelope.
+/// Returns the escape sequence. tmux passes it on to its terminal only inside an envelope.
 fn osc_777(text: &str, in_tmux: bool) -> String {
     let sequence = format!("\x1b]777;notify;Angelia;{}\x07", plain_text(text));
     if in_tmux {

@@ -1,4 +1,4 @@
-//! `angelia run --detach`: hands the turn to the daemon and leaves.
+//! `angelia run --detach`: passes the turn to the daemon and exits.
 
 use std::{path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     home_turns::{find_daemon, running_daemon},
 };
 
-/// Submits the turn to the daemon, which is started if there is none, and prints the turn's id.
+/// Submits the turn to the daemon, starting one if necessary, and prints the turn's id.
 pub(super) async fn run(
     app: &Arc<App>,
     config: Option<&Path>,
@@ -39,7 +39,7 @@ pub(super) async fn run(
     let turn = submit::NewTurn {
         session: session.id,
         input,
-        // Every client that may decide can answer, so nobody has to wait at this terminal.
+        // Any client that may decide can answer, so nobody has to wait at this terminal.
         can_ask: true,
         one_off: false,
     };

@@ -1,5 +1,5 @@
-//! Lines typed by a person. They are read from the terminal itself, because stdin may have carried
-//! the prompt.
+//! Lines typed by a person. They are read from the terminal itself, because stdin may have been
+//! used for the prompt.
 
 use std::{
     fs::File,
@@ -15,13 +15,13 @@ use rustix::{
 };
 use tokio::{sync::mpsc, time::Instant};
 
-/// Lines from the controlling terminal, read by a thread that ends with this value. After that,
-/// other readers get the terminal's input again.
+/// Lines from the controlling terminal, read by a thread that ends when this value is dropped.
+/// After that, other readers get the terminal's input again.
 #[derive(Debug)]
 pub(crate) struct Keyboard {
     terminal: Arc<File>,
     lines: mpsc::Receiver<TypedLine>,
-    /// The thread ends when it is closed.
+    /// Closing this ends the thread.
     stop: OwnedFd,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum LineInput {
 }
 
 impl Keyboard {
-    /// Opens the controlling terminal. `None`: there is none, so there is no person to ask.
+    /// Opens the controlling terminal. Returns `None` if there is none, and thus no person to ask.
     pub(crate) fn open() -> Option<Self> {
         let terminal = Arc::new(File::open("/dev/tty").ok()?);
         let (sender, lines) = mpsc::channel(1);
@@ -62,12 +62,12 @@ impl Keyboard {
         Some(Self { terminal, lines, stop })
     }
 
-    /// Returns the next line; `None`: the terminal is closed. Cancel safe.
+    /// Returns the next line, or `None` if the terminal is closed. Cancel safe.
     pub(crate) async fn next_line(&mut self) -> Option<TypedLine> {
         self.lines.recv().await
     }
 
-    /// Stops reading, and returns the lines that nobody has taken.
+    /// Stops reading, and returns the lines that were not taken.
     pub(crate) async fn into_lines(self) -> Vec<String> {
         let Self { mut lines, stop, .. } = self;
         drop(stop);
@@ -80,7 +80,7 @@ impl Keyboard {
         left
     }
 
-    /// Drops all text typed so far, including an unfinished line. Lines that were read already have
+    /// Drops all text typed so far, including an unfinished line. Lines that were already read have
     /// an earlier [`TypedLine::at`].
     pub(crate) fn drop_pending(&self) {
         if let Err(error) = tcflush(&*self.terminal, QueueSelector::IFlush) {
@@ -89,8 +89,8 @@ impl Keyboard {
     }
 }
 
-/// Waits for a line, or for the end of the terminal. `false`: the keyboard has been dropped. It
-/// polls, because a blocking read could not be ended.
+/// Waits for a line, or for the end of the terminal. Returns `false` if the keyboard has been
+/// dropped. Uses polling, because a blocking read could not be interrupted.
 fn has_input(terminal: &File, stopped: &OwnedFd) -> bool {
     let mut polled = [PollFd::new(terminal, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
     loop {
@@ -115,7 +115,7 @@ fn read_input(reader: &mut BufReader<impl Read>, terminal: &File) -> Option<Line
     }
 }
 
-/// Whether the terminal is gone, which a read reports in the same way as Ctrl-D.
+/// Returns whether the terminal is gone, which a read reports in the same way as Ctrl-D.
 fn is_hung_up(terminal: &File) -> bool {
     let mut polled = [PollFd::new(terminal, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

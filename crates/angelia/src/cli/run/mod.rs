@@ -1,11 +1,11 @@
 //! `angelia run`: runs one turn, rendered for a person as it happens or printed as events.
 //!
 //! - [`prompt`] and [`attachments`]: the input of the turn.
-//! - [`continued_session`]: finds the session of `-s` or `-c`; [`submit`]: submits the turn, to
-//!   that one or a new one; [`running_turn`]: follows it; [`detached`]: leaves it to the daemon.
-//! - [`rendered_turn`]: shows it to a person, event by event with the [`renderer`] on a [`screen`],
-//!   which has [`open_rows`] at its end; [`running_tools`]: the tools that have not ended.
-//! - [`desktop_notice`]: notifies a person who looks elsewhere.
+//! - [`continued_session`]: finds the session for `-s` or `-c`; [`submit`]: submits the turn to it
+//!   or to a new one; [`running_turn`]: follows it; [`detached`]: leaves it to the daemon.
+//! - [`rendered_turn`]: shows the turn to a person, event by event with the [`renderer`] on a
+//!   [`screen`], which ends with [`open_rows`]; [`running_tools`]: the tools that have not ended.
+//! - [`desktop_notice`]: notifies a person who is looking elsewhere.
 //! - [`approval_queue`]: the questions for the person, one [`approval_prompt`] at a time, shown by
 //!   [`approval_view`] and answered with the [`keyboard`].
 //! - [`park_tracker`]: decides whether the command waits for a parked turn.
@@ -86,7 +86,7 @@ pub(crate) async fn run(
 async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<TurnStatus, CommandError> {
     let text = prompt::read(args.prompt.as_deref())?;
     let input = attachments::with_files(text, &args.files)?;
-    // From here on a signal stops the turn instead of ending this process.
+    // From here on, a signal stops the turn instead of ending this process.
     let signals = StopSignals::listen().map_err(CommandError::internal)?;
     let json = args.json;
     let asks = !json && io::stderr().is_terminal();
@@ -108,7 +108,7 @@ async fn run_turn(app: &Arc<App>, args: RunArgs) -> Result<TurnStatus, CommandEr
     .await
 }
 
-/// `angelia turns watch`: follows a turn that another client started. Ctrl-C ends only the
+/// Follows a turn that another client started, for `angelia turns watch`. Ctrl-C ends only the
 /// watching, never the turn.
 pub(crate) async fn watch(app: &Arc<App>, turn: TurnId, json: bool) -> Result<Exit, CommandError> {
     HomeTurns::with(TurnsUse::Existing, app, "run", |turns| async move {
@@ -128,7 +128,7 @@ pub(crate) async fn watch(app: &Arc<App>, turn: TurnId, json: bool) -> Result<Ex
     .await
 }
 
-/// Shows a turn to a person, to its end. With a keyboard, the person is asked for decisions.
+/// Shows a turn to a person until it ends. With a keyboard, asks the person for decisions.
 pub(super) async fn follow_rendered(
     app: &App,
     turn: RunningTurn,
@@ -153,7 +153,7 @@ async fn print_events(
         let events = tokio::select! {
             events = turn.next() => events?,
             request = signals::next_stop(&mut signals) => {
-                // The loop goes on after a stop: the turn still reports its own end.
+                // Continue the loop after a stop, because the turn still reports its own end.
                 turn.stop(request == StopRequest::Kill).await;
                 continue;
             }
@@ -169,7 +169,7 @@ async fn print_events(
             return output.conclude(&outcome.status);
         }
         if was_open && !output.is_open() {
-            // The turn is recorded, but there is no point in running on.
+            // The turn is recorded, but there is no point in continuing it.
             turn.stop(false).await;
         }
     }
@@ -180,7 +180,7 @@ async fn print_events(
 struct OutputState(Option<io::Error>);
 
 impl OutputState {
-    /// Takes the result of a write; the first error counts.
+    /// Records the result of a write. The first error counts.
     fn note(&mut self, written: io::Result<()>) {
         if let (None, Err(error)) = (&self.0, written) {
             self.0 = Some(error);
@@ -191,7 +191,7 @@ impl OutputState {
         self.0.is_none()
     }
 
-    /// Returns the status of the turn, unless the output was lost on its way to a reader.
+    /// Returns the status of the turn, unless the output could not be written.
     fn conclude(self, status: &TurnStatus) -> Result<TurnStatus, CommandError> {
         match self.0 {
             Some(error) if !print::is_reader_gone(&error) => Err(print::output_error(&error)),

@@ -1,6 +1,5 @@
-//! The rows at the end of the answer that may still change. They are drawn again when they have
-//! changed; rows that have scrolled off the screen are never touched. Pure: returns the text to
-//! write.
+//! The rows at the end of the answer that may still change. They are redrawn when they change; rows
+//! that have scrolled off the screen are never touched. Pure: returns the text to write.
 
 use crate::cli::markdown::ScreenRow;
 
@@ -11,12 +10,11 @@ pub(crate) struct ScreenSize {
     pub(crate) rows: usize,
 }
 
-/// The open rows that are on the screen. The cursor is behind the last.
+/// The open rows on the screen. The cursor is at the end of the last one.
 #[derive(Debug, Default)]
 pub(crate) struct OpenRows {
     drawn: Vec<ScreenRow>,
-    /// The number of rows above them that were left out, because all of them would not fit on the
-    /// screen.
+    /// Number of rows omitted above them, because all of them would not fit on the screen.
     skipped: usize,
 }
 
@@ -25,15 +23,16 @@ impl OpenRows {
         self.drawn.is_empty()
     }
 
-    /// Replaces the open rows: `done` are final, `open` are the new open ones. Rows that are drawn
-    /// already stay as they are.
+    /// Replaces the open rows: `done` are final, `open` are the new open ones. Rows that are
+    /// already drawn stay unchanged.
     pub(crate) fn replace(
         &mut self,
         done: &[ScreenRow],
         mut open: Vec<ScreenRow>,
         size: ScreenSize,
     ) -> String {
-        // One row less than the screen has, so that the first is still there to be drawn over.
+        // Use one row less than the screen has, so that the first row is still there to be
+        // overwritten.
         let limit = size.rows.saturating_sub(1).max(1);
         let skipped = open.len().saturating_sub(limit);
         open.drain(..skipped);
@@ -41,7 +40,7 @@ impl OpenRows {
         let is_same_place = self.skipped == skipped && (skipped == 0 || done.is_empty());
         let mut kept = if is_same_place { self.count_same(&new) } else { 0 };
         if kept == new.len() && kept < self.drawn.len() && !open.is_empty() {
-            // The cursor has to be behind the last row.
+            // The cursor must be at the end of the last row.
             kept -= 1;
         }
         let mut out = self.erase_after(kept, size);
@@ -65,7 +64,7 @@ impl OpenRows {
         self.erase_after(0, size)
     }
 
-    /// Draws the rows again after something else was written.
+    /// Redraws the rows after something else was written.
     pub(crate) fn redraw(&self) -> String {
         let rows: Vec<&str> = self.drawn.iter().map(|row| row.text.as_str()).collect();
         rows.join("\n")
@@ -88,17 +87,18 @@ impl OpenRows {
         if kept >= self.drawn.len() {
             return String::new();
         }
-        // A window that has become narrower has wrapped the rows, and the cursor is at their end.
+        // If the window became narrower, the terminal has wrapped the rows, and the cursor is at
+        // their end.
         let taken = |row: &ScreenRow| row.columns.div_ceil(size.columns.max(1)).max(1);
         let above = self.drawn[kept..].iter().map(taken).sum::<usize>() - 1;
         erase_rows(above.min(size.rows.saturating_sub(1)))
     }
 }
 
-/// Returns the text that erases the cursor's row and those above it, and moves to the first of them.
+/// Returns the text that erases the cursor's row and those above it, and moves to the topmost one.
 ///
-/// It erases row by row: some terminals take a cleared screen for text to keep, and would move the
-/// rows into their history if the first is at the top of the window.
+/// Erases row by row, because some terminals preserve a cleared screen: they would move the rows
+/// into their history if the first one is at the top of the window.
 pub(super) fn erase_rows(above: usize) -> String {
     format!("\r\x1b[K{}", "\x1b[A\x1b[K".repeat(above))
 }

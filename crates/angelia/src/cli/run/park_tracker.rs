@@ -1,5 +1,5 @@
-//! Decides whether a command waits for a turn that is parked until a quota resets, and builds its
-//! last event if it does not. The turn itself stays parked, and the next process that opens the
+//! Decides whether a command waits for a turn that is parked until a quota resets, and builds the
+//! last event if it does not. The turn itself stays parked until the next process that opens the
 //! session resumes it.
 
 use std::time::Duration;
@@ -13,12 +13,12 @@ use jiff::Timestamp;
 
 use crate::clock::SystemClock;
 
-/// A reset that is at most this far away is waited for even without a person at the terminal.
+/// Maximum wait for a reset if no person is at the terminal.
 const MAX_UNATTENDED_WAIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct ParkTracker {
-    /// A person is at the terminal and can leave when the wait takes too long.
+    /// Whether a person is at the terminal, who can leave if the wait takes too long.
     is_attended: bool,
     state: ParkState,
     session: SessionId,
@@ -66,7 +66,7 @@ impl ParkTracker {
         self.state == ParkState::Parked
     }
 
-    /// Sets the time at which the turn resumes; `None`: it runs again.
+    /// Sets when the turn resumes; `None` if it runs again.
     pub(crate) fn set_resume_time(&mut self, at: Option<Timestamp>) {
         self.state = match at {
             None => ParkState::Running,
@@ -101,7 +101,7 @@ impl ParkTracker {
         Some(TurnEvent {
             turn,
             session: self.session,
-            // The log has no such event: it only tells this command's readers why the output ends
+            // The log has no such event. It only tells this command's readers why the output ends
             // here.
             seq: self.last_seq + 1,
             at: SystemClock.now(),

@@ -20,15 +20,15 @@ use crate::{
     clock::SystemClock,
 };
 
-/// The same limit as every other frontend has.
+/// The same limit as in every other frontend.
 const MAX_PROMPT_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The time that a command with a prompt waits for the first byte of standard input. A program that
+/// How long a command with a prompt waits for the first byte of standard input. A program that
 /// starts us may leave a pipe open without ever writing to it.
 const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Returns the prompt from the command line, with the piped input below it; without a prompt, all
-/// of standard input.
+/// Returns the prompt from the command line, followed by any piped input. Without a prompt, returns
+/// all of standard input.
 pub(crate) fn read(argument: Option<&str>) -> Result<String, CommandError> {
     let text = match argument {
         Some(text) if text != "-" && !text.trim().is_empty() => {
@@ -64,18 +64,18 @@ fn read_piped() -> Result<String, CommandError> {
     if !has_input(&stdin) {
         let seconds = FIRST_BYTE_TIMEOUT.as_secs();
         print::note(&format!(
-            "angelia: nothing came from standard input within {seconds} s; going on without it"
+            "angelia: nothing came from standard input within {seconds} s; continuing without it"
         ));
         return Ok(String::new());
     }
     read_from(stdin.lock())
 }
 
-/// Waits for the first byte or the end of standard input.
+/// Waits for the first byte or the end of standard input. Returns `false` on a timeout.
 fn has_input(stdin: &io::Stdin) -> bool {
     let mut polled = [PollFd::new(stdin, PollFlags::IN)];
     let timeout = Timespec { tv_sec: FIRST_BYTE_TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
-    // An input that cannot be polled is read, and the read reports the error.
+    // If the input cannot be polled, read it anyway, and the read reports the error.
     poll(&mut polled, Some(&timeout)) != Ok(0)
 }
 
@@ -95,7 +95,7 @@ fn read_from(reader: impl Read) -> Result<String, CommandError> {
     })
 }
 
-/// Returns the only event of a turn that was never submitted.
+/// Returns the single event of a turn that was never submitted.
 pub(crate) fn unsubmitted_event(error: &CommandError) -> TurnEvent {
     let kind = match error.exit {
         Exit::NotLoggedIn => FailureKind::Auth,

@@ -1,4 +1,4 @@
-//! Shows a turn at a terminal to its end, and puts its approvals to the person.
+//! Shows a turn at a terminal until it ends, and asks the person to decide its approvals.
 
 use std::{io::Write, sync::Arc};
 
@@ -20,13 +20,13 @@ use crate::cli::error::CommandError;
 
 pub(super) struct RenderedTurn<Out: Write, Err: Write> {
     pub(super) turn: RunningTurn,
-    /// `None`: there is no person to ask.
+    /// `None` if there is no person to ask.
     pub(super) keyboard: Option<Keyboard>,
     pub(super) show: TurnRenderer<Out, Err>,
     approvals: ApprovalQueue,
     output: OutputState,
     notifier: Option<DesktopNotifier>,
-    /// The time at which a person who has not answered is notified of a waiting question.
+    /// When to notify a person who has not answered a waiting question.
     notifies_at: Option<Instant>,
     /// The diff of the last edit, whether the person was asked about it or not.
     last_edit: Option<Arc<str>>,
@@ -37,7 +37,7 @@ pub(super) struct RenderedTurn<Out: Write, Err: Write> {
 #[derive(Debug)]
 pub(crate) struct RenderedEnd {
     pub(crate) status: TurnStatus,
-    /// The lines that the person typed meanwhile, which were neither answers nor commands.
+    /// The lines that the person typed in the meantime, other than answers and commands.
     pub(crate) typed_ahead: Vec<String>,
 }
 
@@ -71,8 +71,8 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
         loop {
             let opens_at = self.approvals.opens_at();
             tokio::select! {
-                // Events come first: a decision by another client must withdraw its question before
-                // a typed line is taken as the answer to it.
+                // Events come first: a decision by another client must withdraw the question before
+                // a typed line is taken as its answer.
                 biased;
                 events = self.turn.next() => {
                     let events = events?;
@@ -119,7 +119,7 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
                         notifier.question_waits().await;
                     }
                 }
-                // The spinner would overwrite the line that the person types.
+                // The spinner would overwrite the line that the person is typing.
                 _ = ticks.tick(), if self.approvals.is_empty() => {
                     self.output.note(self.show.tick(began.elapsed().as_secs()));
                 }
@@ -145,7 +145,7 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
         self.turn.stop(request == StopRequest::Kill).await;
     }
 
-    /// Shows the question that is next, and writes the prompt where it is missing.
+    /// Shows the next question, and writes the prompt if it is missing.
     fn ask(&mut self) {
         let screen = &mut self.show.screen;
         if self.approvals.is_empty() {
@@ -165,7 +165,7 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
         }
     }
 
-    /// Handles a typed line; one that was typed before the question could be answered is dropped.
+    /// Handles a typed line. Drops one that was typed before the question could be answered.
     async fn handle_line(&mut self, line: &TypedLine) {
         let text = match &line.input {
             LineInput::Text(text) => text.as_str(),
@@ -205,7 +205,7 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
 }
 
 impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
-    /// Handles a line that was typed while nothing is asked.
+    /// Handles a line that was typed while no question was open.
     async fn handle_unasked(&mut self, text: &str) {
         match text.trim() {
             "/stop" => self.stop(StopRequest::Interrupt).await,
@@ -221,7 +221,7 @@ impl<Out: Write, Err: Write> RenderedTurn<Out, Err> {
     }
 }
 
-/// Waits for a typed line; forever without a keyboard.
+/// Waits for a typed line, or forever if there is no keyboard.
 async fn next_line(keyboard: &mut Option<Keyboard>) -> Option<TypedLine> {
     match keyboard {
         Some(keyboard) => keyboard.next_line().await,

@@ -23,19 +23,19 @@ use crate::cli::{markdown::MarkdownStream, usage::format_used};
 
 pub(crate) struct TurnRenderer<Out: Write, Err: Write> {
     pub(crate) screen: Screen<Out, Err>,
-    /// The text printed so far of each open block of the answer.
+    /// The text printed so far for each open block of the answer.
     printed: HashMap<BlockId, String>,
-    /// At least one block of the answer has been printed completely.
+    /// Whether at least one block of the answer has been printed completely.
     has_printed_block: bool,
     /// The block that is being rendered.
     stream: Option<(BlockId, MarkdownStream)>,
     tools: RunningTools,
     has_started: bool,
-    /// The turn waits for a quota, and no agent works on it.
+    /// Whether the turn waits for a quota, so that no agent works on it.
     is_parked: bool,
     /// The time of the first event.
     began_at: Option<Timestamp>,
-    /// Approvals are asked by the prompt, so this renderer does not show them as well.
+    /// Whether the prompt asks for approvals, so that this renderer need not show them.
     asks: bool,
 }
 
@@ -77,7 +77,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
             }
             EventKind::ToolCall(call) => {
                 self.tools.begin(call, event.at);
-                // Where the spinner is drawn it shows the title; elsewhere the tool gets a line.
+                // A drawn spinner shows the title; otherwise the tool gets its own line.
                 match self.tools.label() {
                     Some(title) if !self.screen.redraws() => {
                         self.render_live(Tone::Faint, &format!("• {title}"), "")
@@ -118,7 +118,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
                 let line = format!("→ {} (by {})", resolution.verdict.as_str(), resolution.by);
                 self.render_progress(Tone::Faint, &line)
             }
-            // Reasoning, usage and native events are only in the output of `--json`.
+            // Reasoning, usage and native events appear only in the output of `--json`.
             EventKind::Delta { .. }
             | EventKind::Block { .. }
             | EventKind::Usage(_)
@@ -152,7 +152,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
         self.write_answer(block, text)
     }
 
-    /// Writes text of a block, rendered where that is possible.
+    /// Writes text of a block, rendered if possible.
     fn write_answer(&mut self, block: BlockId, text: &str) -> io::Result<()> {
         if !self.screen.renders() {
             return self.screen.write_text(text);
@@ -174,8 +174,8 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
         self.screen.write_rows(&rows, Vec::new())
     }
 
-    /// Completes a block. Its final text wins over the deltas: missing text is added, and text that
-    /// differs is printed again.
+    /// Completes a block. Its final text overrides the deltas: missing text is added, and differing
+    /// text is printed again.
     fn render_block(&mut self, block: BlockId, text: &str) -> io::Result<()> {
         let printed = self.printed.remove(&block).unwrap_or_default();
         if let Some(rest) = text.strip_prefix(printed.as_str()).filter(|_| !text.is_empty()) {
@@ -197,7 +197,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
         Ok(())
     }
 
-    /// Separates the blocks of the answer by an empty line, like paragraphs.
+    /// Separates the blocks of the answer with an empty line, like paragraphs.
     fn separate_blocks(&mut self) -> io::Result<()> {
         self.finish_stream()?;
         self.screen.end_line()?;
@@ -205,7 +205,7 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
     }
 
     fn render_outcome(&mut self, outcome: &Outcome, elapsed: SignedDuration) -> io::Result<()> {
-        // An agent that sends no blocks has its whole answer in the outcome.
+        // An agent that sends no blocks has the whole answer in the outcome.
         if !self.has_printed_block && self.printed.is_empty() && !outcome.text.is_empty() {
             self.write_answer(0, &outcome.text)?;
         }
@@ -251,19 +251,19 @@ impl<Out: Write, Err: Write> TurnRenderer<Out, Err> {
         }
     }
 
-    /// Prints a tool's line; its text is cut to the width that `tail` leaves.
+    /// Prints a tool's line, with its text cut to the width that `tail` leaves.
     fn render_live(&mut self, tone: Tone, text: &str, tail: &str) -> io::Result<()> {
         if self.screen.is_live() { self.screen.write_progress(tone, text, tail) } else { Ok(()) }
     }
 
-    /// Prints a line that only matters while a person watches.
+    /// Prints a line that matters only while a person is watching.
     fn render_progress(&mut self, tone: Tone, text: &str) -> io::Result<()> {
         if self.screen.is_live() { self.screen.write_line(tone, text) } else { Ok(()) }
     }
 }
 
 /// Formats the tokens, the cost and the time: `3.1k in (96 % cached) · 25 out · $0.0009 · 1.4 s`.
-/// `None`: nothing was used.
+/// Returns `None` if nothing was used.
 fn format_usage(usage: &Usage, elapsed: SignedDuration) -> Option<String> {
     let tokens = usage.input_tokens
         + usage.cache_read_tokens
@@ -273,7 +273,7 @@ fn format_usage(usage: &Usage, elapsed: SignedDuration) -> Option<String> {
     is_used.then(|| format!("{} · {}", format_used(usage), format_elapsed(elapsed)))
 }
 
-/// `1.4 s`, `2 min 5 s`
+/// Formats a duration: `1.4 s`, `2 min 5 s`.
 pub(super) fn format_elapsed(elapsed: SignedDuration) -> String {
     let (seconds, tenths) = (elapsed.as_secs().max(0), elapsed.subsec_millis().max(0) / 100);
     match seconds {

@@ -36,7 +36,7 @@ impl RunningTools {
         std::mem::take(&mut self.0)
     }
 
-    /// Names the tool that began last, and the number of the others.
+    /// Returns the title of the tool that started last, and the number of others.
     pub(crate) fn label(&self) -> Option<String> {
         let last = self.0.last()?.title.trim_start();
         Some(match self.0.len() - 1 {

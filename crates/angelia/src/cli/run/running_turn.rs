@@ -1,5 +1,5 @@
-//! A turn that a command follows to its end, or to the moment at which the command no longer waits
-//! for a parked one.
+//! A turn that a command follows until it ends, or until the command stops waiting for a parked
+//! turn.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ pub(crate) struct RunningTurn {
 }
 
 impl RunningTurn {
-    /// Follows a turn that was just submitted. `is_attended`: a person is at the terminal.
+    /// Follows a turn that was just submitted. `is_attended` means that a person is at the
+    /// terminal.
     pub(crate) fn new(
         service: Arc<dyn TurnService>,
         accepted: AcceptedTurn,
@@ -39,11 +40,10 @@ impl RunningTurn {
         Ok(Self { id, service, events, park_tracker: ParkTracker::new(true) })
     }
 
-    /// Returns the next events; never empty, because a turn ends with a `Finished` event. Cancel
+    /// Returns the next events. Never empty, because a turn ends with a `Finished` event. Cancel
     /// safe.
     pub(crate) async fn next(&mut self) -> Result<EventBatch, CommandError> {
-        // The `parked` notice has the time of the reset only in its text, so the turn's record is
-        // read.
+        // The `parked` notice has the reset time only in its text, so read the turn's record.
         if self.park_tracker.needs_resume_time() {
             let resumes_at = self.service.turn(self.id).await?.resumes_at;
             self.park_tracker.set_resume_time(resumes_at);
@@ -55,15 +55,15 @@ impl RunningTurn {
             self.park_tracker.observe(&batch);
             return Ok(batch);
         }
-        // The event stream ended before the turn did: the process that held the parked turn is
-        // gone.
+        // The event stream ended before the turn did, because the process that held the parked turn
+        // is gone.
         self.park_tracker.detach();
         let end = self.park_tracker.final_event(self.id);
         end.map(|end| vec![end].into())
             .ok_or_else(|| CommandError::internal("the turn's events ended without its end"))
     }
 
-    /// Asks a running turn to stop, and detaches from a parked one. It is not an error if the turn
+    /// Asks a running turn to stop, or detaches from a parked one. It is not an error if the turn
     /// has already finished.
     pub(crate) async fn stop(&mut self, kill: bool) {
         if self.park_tracker.detach() {

@@ -1,6 +1,6 @@
-//! The terminal: the answer goes to stdout, everything about the turn to stderr. This file knows
-//! lines, colours, widths, the spinner and rows that may still change, but nothing of turns. Every
-//! text passes [`show_controls`] on its way to a terminal; a pipe gets it unchanged.
+//! The terminal: the answer goes to stdout, everything about the turn to stderr. This file handles lines,
+//! colours, widths, the spinner and rows that may still change, but knows nothing about turns. Every text
+//! passes [`show_controls`] on its way to a terminal; a pipe gets it unchanged.
 
 use std::{
     borrow::Cow,
@@ -32,14 +32,14 @@ pub(crate) enum Tone {
 /// The features of the command's two outputs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ScreenFeatures {
-    /// stdout is a terminal: text is written as it arrives. A pipe gets whole blocks.
+    /// stdout is a terminal, so text is written as it arrives. A pipe gets whole blocks.
     pub(crate) streams: bool,
     /// stderr is a terminal, so progress is shown.
     pub(crate) live: bool,
     pub(crate) colour: bool,
-    /// A line can be written over, so the spinner is shown.
+    /// A line can be overwritten, so the spinner is shown.
     pub(crate) redraws: bool,
-    /// The answer is rendered: stdout is a terminal whose lines can be written over.
+    /// The answer is rendered, because stdout is a terminal whose lines can be overwritten.
     pub(crate) renders: bool,
 }
 
@@ -47,18 +47,18 @@ pub(crate) struct Screen<Out: Write, Err: Write> {
     out: Out,
     err: Err,
     features: ScreenFeatures,
-    /// Asked every time, because the window may be resized.
+    /// Queried every time, because the window may be resized.
     size: fn() -> Option<ScreenSize>,
-    /// The cursor is not at the start of a line of the answer.
+    /// Whether the cursor is inside a line of the answer.
     mid_line: bool,
-    /// The cursor is behind a question.
+    /// Whether the cursor is after a question.
     at_prompt: bool,
     spinner: Option<DrawnSpinner>,
-    /// The end of the answer that may still change.
+    /// The last rows of the answer, which may still change.
     open_rows: OpenRows,
 }
 
-/// The spinner that is on the screen.
+/// The spinner currently on the screen.
 #[derive(Debug)]
 struct DrawnSpinner {
     step: usize,
@@ -67,11 +67,11 @@ struct DrawnSpinner {
 
 const SPINNER_FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
-/// The size of a terminal that does not report one.
+/// The size assumed for a terminal that does not report one.
 const DEFAULT_SIZE: ScreenSize = ScreenSize { columns: 80, rows: 24 };
 
 impl Screen<io::Stdout, io::Stderr> {
-    /// `is_raw`: the answer is not rendered.
+    /// Detects the features. `is_raw` means that the answer is not rendered.
     pub(crate) fn of_this_process(environment: &Environment, is_raw: bool) -> Self {
         let (out, err) = (io::stdout(), io::stderr());
         let is_dumb = is_dumb(environment);
@@ -124,17 +124,17 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         self.features.streams
     }
 
-    /// Whether a line can be written over.
+    /// Returns whether a line can be overwritten.
     pub(crate) fn redraws(&self) -> bool {
         self.features.redraws
     }
 
-    /// Whether the answer is rendered.
+    /// Returns whether the answer is rendered.
     pub(crate) fn renders(&self) -> bool {
         self.features.renders
     }
 
-    /// Returns the columns of the terminal.
+    /// Returns the terminal's width in columns.
     pub(crate) fn width(&self) -> usize {
         self.size().columns
     }
@@ -143,15 +143,15 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         (self.size)().unwrap_or(DEFAULT_SIZE)
     }
 
-    /// Returns the current options of the layout.
+    /// Returns the current layout options.
     pub(crate) fn layout(&self) -> LayoutOptions {
         // A terminal may wrap as soon as its last column is written.
         let width = self.width().saturating_sub(1);
         LayoutOptions { width, has_colour: self.features.colour }
     }
 
-    /// Writes rows of the rendered answer: those that are final, and those that may still change, which
-    /// replace the last ones of that kind.
+    /// Writes rows of the rendered answer: final ones, and ones that may still change, which replace the
+    /// previous ones of that kind.
     pub(crate) fn write_rows(
         &mut self,
         done: &[ScreenRow],
@@ -164,7 +164,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         self.out.flush()
     }
 
-    /// Writes to stderr between final rows of the answer: the open ones move down.
+    /// Writes to stderr between the final rows of the answer and the open ones, which move down.
     fn write_above_open_rows(
         &mut self,
         write: impl FnOnce(&mut Self) -> io::Result<()>,
@@ -217,8 +217,8 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         })
     }
 
-    /// Writes a line that shows progress: never more than one, and never wider than the terminal. If
-    /// it is too long, the text is cut and not the tail.
+    /// Writes a line that shows progress: never more than one line, and never wider than the terminal. If it
+    /// is too long, cuts the text but not the tail.
     pub(crate) fn write_progress(&mut self, tone: Tone, text: &str, tail: &str) -> io::Result<()> {
         let line = single_line(&show_controls(text));
         let width = self.width();
@@ -239,17 +239,17 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         self.err.flush()
     }
 
-    /// Whether the cursor is behind a question.
+    /// Returns whether the cursor is after a question.
     pub(crate) fn is_at_prompt(&self) -> bool {
         self.at_prompt
     }
 
-    /// The person has ended the line behind a question.
+    /// Records that the person has ended the line after a question.
     pub(crate) fn end_prompt(&mut self) {
         self.at_prompt = false;
     }
 
-    /// Advances the spinner by one frame, if a person is looking and no line of the answer is open.
+    /// Advances the spinner by one frame if a person is watching and no line of the answer is open.
     pub(crate) fn spin(&mut self, label: &str) -> io::Result<()> {
         let is_answering = self.mid_line && self.features.streams || !self.open_rows.is_empty();
         if !self.features.redraws || is_answering {
@@ -268,7 +268,7 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         Ok(())
     }
 
-    /// Returns a text about the turn as it is written to stderr.
+    /// Returns a text about the turn in the form written to stderr.
     fn shown<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.features.live { show_controls(text) } else { Cow::Borrowed(text) }
     }
@@ -286,13 +286,13 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         let Some(drawn) = self.spinner.take() else {
             return Ok(());
         };
-        // A window that has become narrower has wrapped the line, and the cursor is at its end.
+        // If the window became narrower, the terminal has wrapped the line, and the cursor is at its end.
         let rows_above = rows(&drawn.line, self.width()) - 1;
         write!(self.err, "{}", erase_rows(rows_above))?;
         self.err.flush()
     }
 
-    /// Leaves the open rows on the screen as they are.
+    /// Leaves the open rows on the screen unchanged.
     fn leave_open_rows(&mut self) -> io::Result<()> {
         self.out.write_all(self.open_rows.leave().as_bytes())?;
         self.out.flush()
@@ -340,7 +340,7 @@ impl From<Style> for Tone {
     }
 }
 
-/// Progress has one line only.
+/// Puts a text on one line, because progress has only one.
 fn single_line(text: &str) -> String {
     text.replace(['\n', '\t'], " ")
 }

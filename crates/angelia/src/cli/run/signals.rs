@@ -2,7 +2,7 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// The way in which a signal asks the turn to stop.
+/// How a signal asks the turn to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopRequest {
     /// Interrupt the turn through the agent's protocol.
@@ -29,7 +29,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the next signal: the first is an interrupt, every further one a kill. Cancel safe.
+    /// Waits for the next signal: the first one interrupts, every further one kills. Cancel safe.
     pub(crate) async fn next(&mut self) -> StopRequest {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -41,7 +41,7 @@ impl StopSignals {
     }
 }
 
-/// Waits for the next signal; waits forever if there is no listener.
+/// Waits for the next signal, or forever if there is no listener.
 pub(crate) async fn next_stop(wishes: &mut Option<StopSignals>) -> StopRequest {
     match wishes {
         Some(wishes) => wishes.next().await,

@@ -19,8 +19,8 @@ use crate::{
     },
 };
 
-/// Returns the session to continue, with the model that the options name, otherwise a new one.
-/// `at_terminal`: the owner sits at a terminal.
+/// Returns the session to continue, switched to the model that the options name, or else a new
+/// session. `at_terminal` means that the owner is at a terminal.
 pub(in crate::cli) async fn open_session(
     app: &App,
     service: &dyn TurnService,
@@ -54,13 +54,13 @@ pub(in crate::cli) async fn open_session(
     Ok(session)
 }
 
-/// A turn that is to be submitted.
+/// A turn to submit.
 pub(in crate::cli) struct NewTurn {
     pub(in crate::cli) session: SessionId,
     pub(in crate::cli) input: Vec<Content>,
-    /// A person can answer the agent's questions.
+    /// Whether a person can answer the agent's questions.
     pub(in crate::cli) can_ask: bool,
-    /// The session will probably not be continued.
+    /// Whether the session will probably not be continued.
     pub(in crate::cli) one_off: bool,
 }
 
@@ -79,7 +79,7 @@ pub(in crate::cli) async fn submit(
     Ok(service.submit(submission).await?)
 }
 
-/// Begins the session that the options ask for.
+/// Creates the session that the options ask for.
 async fn create_session(
     service: &dyn TurnService,
     args: &RunArgs,
@@ -96,8 +96,8 @@ async fn create_session(
         source: Some(SessionSource::Terminal.to_string()),
     };
     service.create_session(new, at_terminal).await.map_err(|error| {
-        // Nothing has been started. Without an option that chose something else, the fault is in
-        // the configuration.
+        // Nothing has been started. If no option chose anything else, the configuration is at
+        // fault.
         let chose = args.profile.is_some() || args.cwd.is_some() || args.model.is_some();
         let is_usage = chose && error.kind == TurnErrorKind::Failed(FailureKind::Invalid);
         let mut error = CommandError::from(error);
@@ -113,7 +113,7 @@ async fn create_session(
     })
 }
 
-/// Prints a note that a session keeps its original settings, if its profile has changed since.
+/// Prints a note that a session keeps its original settings, if its profile has changed since then.
 fn note_older_settings(session: &SessionResource) {
     if !session.older_settings.is_empty() {
         print::note(&format!(

@@ -30,19 +30,19 @@ use crate::{
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("trigger").args(["at", "every", "watch"]))]
 pub(crate) struct AddArgs {
-    /// Five fields of cron, unless an option says when, and the prompt.
+    /// Five cron fields, unless an option says when to run, followed by the prompt.
     #[arg(required = true, num_args = 1..=2, value_names = ["CRON", "PROMPT"])]
     words: Vec<String>,
 
-    /// Once, at this time: `2026-01-31T09:00:00Z`, or `2026-01-31 09:00` in the zone.
+    /// Run once, at this time: `2026-01-31T09:00:00Z`, or `2026-01-31 09:00` in the zone.
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
 
-    /// Again and again: `90s`, `10m`, `2h`, `7d`; at least one second.
+    /// Run repeatedly, with this period: `90s`, `10m`, `2h`, `7d`; at least one second.
     #[arg(long, value_name = "PERIOD")]
     every: Option<String>,
 
-    /// When this file, or one below this folder, has changed.
+    /// Run when this file, or one below this folder, has changed.
     #[arg(long, value_name = "PATH")]
     watch: Option<PathBuf>,
 
@@ -54,7 +54,7 @@ pub(crate) struct AddArgs {
     #[arg(short, long)]
     profile: Option<String>,
 
-    /// Continue this session each time; without it, each turn has a session of its own.
+    /// Continue this session each time; by default, each turn gets its own session.
     #[arg(short, long)]
     session: Option<String>,
 
@@ -62,15 +62,15 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 
-    /// Send the result to this channel (`webhook:CHAT`) or endpoint of the bus.
+    /// Send the result to this channel (`webhook:CHAT`) or bus endpoint.
     #[arg(long, value_name = "CHANNEL|ENDPOINT")]
     to: Option<String>,
 
-    /// How to treat times at which no daemon ran: one turn for all of them, or none.
+    /// What to do about times at which no daemon ran: run one turn for all of them, or none.
     #[arg(long, value_parser = ["skip", "run_once"], default_value = "run_once")]
     missed: String,
 
-    /// How to treat a time that comes while an earlier turn of the schedule runs.
+    /// What to do if a time comes due while an earlier turn of the schedule is running.
     #[arg(long, value_parser = ["skip", "queue"], default_value = "skip")]
     overlap: String,
 
@@ -90,7 +90,7 @@ pub(super) async fn run(app: &App, records: &Records, args: AddArgs) -> Result<E
     }
     let is_known =
         |profile: &String| app.config.summaries().iter().any(|known| *known.name == **profile);
-    // A daemon has a configuration of its own.
+    // Skip this check if there is a daemon, because it has its own configuration.
     if let (Records::Store(_), Some(profile)) = (records, &args.profile)
         && !is_known(profile)
     {
@@ -117,7 +117,7 @@ pub(super) async fn run(app: &App, records: &Records, args: AddArgs) -> Result<E
         missed: Some(args.missed),
         overlap: Some(args.overlap),
     };
-    // The daemon refuses only because of the options of this command.
+    // The daemon only refuses invalid options of this command.
     let added = records.add_schedule(body).await.map_err(|error| match error.exit {
         Exit::Failed => CommandError { exit: Exit::Usage, ..error },
         _ => error,
@@ -160,7 +160,7 @@ fn read_trigger(args: &AddArgs, zone: &TimeZone) -> Result<(Trigger, String), Co
         }
         (None, [cron, prompt]) => (cron.clone(), prompt),
         (None, _) => {
-            return Err(usage(&"say when the turn is to run, and what it is to do")
+            return Err(usage(&"say when the turn should run, and what it should do")
                 .with_hint("for example: angelia schedule add \"0 9 * * 1-5\" \"What is new?\""));
         }
     };
@@ -174,8 +174,8 @@ fn read_trigger(args: &AddArgs, zone: &TimeZone) -> Result<(Trigger, String), Co
     Ok((trigger, prompt.clone()))
 }
 
-/// Checks that a daemon could send a result there. Only the daemon knows the channels that are set
-/// up.
+/// Checks that a daemon could send a result to this destination. Only the daemon knows which
+/// channels are set up.
 fn check_platform(app: &App, to: &str) -> Result<(), CommandError> {
     if !to.contains(':') {
         return Ok(());
@@ -205,11 +205,11 @@ fn check_platform(app: &App, to: &str) -> Result<(), CommandError> {
 fn existing_directory(path: &Path) -> Result<PathBuf, CommandError> {
     let absolute = std::path::absolute(path).ok().filter(|path| path.is_dir());
     absolute.ok_or_else(|| {
-        CommandError::usage(format!("cannot work in {}: this is no directory", path.display()))
+        CommandError::usage(format!("cannot work in {}: this is not a directory", path.display()))
     })
 }
 
-/// Returns the text that names the session: the name of an existing or future one, or an id.
+/// Returns the text that names the session: an id, or the name of an existing or future session.
 async fn find_session(
     records: &Records,
     text: &str,
@@ -221,7 +221,7 @@ async fn find_session(
     };
     if args.profile.as_ref().is_some_and(|profile| *profile != session.profile) {
         let message =
-            format!("the session was begun with the profile `{}` and keeps it", session.profile);
+            format!("the session was started with the profile `{}` and keeps it", session.profile);
         return Err(CommandError::usage(message)
             .with_hint("leave the option out, or choose another session"));
     }

@@ -1,4 +1,4 @@
-//! `angelia schedule …`: turns that begin by themselves.
+//! `angelia schedule …`: turns that start on their own.
 //!
 //! - [`add`]: builds a new schedule.
 //! - [`view`]: prints schedules for people.
@@ -35,9 +35,9 @@ pub(crate) enum ScheduleCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Pause a schedule; a turn that runs goes on.
+    /// Pause a schedule; a running turn continues.
     Pause { id: String },
-    /// Resume a schedule; times that came due meanwhile are left out.
+    /// Resume a schedule; times that came due in the meantime are skipped.
     Resume { id: String },
     /// Remove a schedule and its results; its sessions stay.
     Remove { id: String },

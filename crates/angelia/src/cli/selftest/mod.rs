@@ -1,10 +1,10 @@
-//! `angelia selftest`: runs the checks of the executors on the agents that are installed here, against a
-//! scripted model on loopback, and prints which versions work (`docs/design/0027-selftest.md`).
+//! `angelia selftest`: runs the executors' checks on the installed agents, against a scripted model on
+//! loopback, and prints which versions work (`docs/design/0027-selftest.md`).
 //!
 //! - `target`: finds the programs to test.
 //! - `trial`: one check of one program, in private folders.
 //! - `report`: the table and the JSON.
-//! - `recording`: the redacted wire, for a bug report.
+//! - `recording`: the redacted messages, for a bug report.
 
 mod recording;
 mod report;
@@ -32,7 +32,7 @@ use crate::assemble::App;
 
 #[derive(Debug, Args)]
 pub(crate) struct SelftestArgs {
-    /// The agent to test: `claude`, `codex` or `acp`; all that are installed by default.
+    /// The agent to test: `claude`, `codex` or `acp`; by default all installed ones.
     pub(crate) executor: Option<String>,
 
     /// Test only the program of this profile.
@@ -77,7 +77,7 @@ pub(crate) async fn run(app: &App, args: &SelftestArgs) -> Result<Exit, CommandE
     Ok(if report.is_ok() { Exit::Done } else { Exit::Failed })
 }
 
-/// Runs every check on a program. `Ok(Err(…))`: it is not installed.
+/// Runs every check on a program. Returns `Ok(Err(…))` if it is not installed.
 async fn test_agent(
     runner: &mut TrialRunner,
     target: &Target,

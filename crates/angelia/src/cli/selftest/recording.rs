@@ -1,5 +1,5 @@
-//! The file of `--record`: one JSON object per line. It contains the messages between Angelia and
-//! the agent, which a scripted model and a private home have shaped, and the form of the requests
+//! The file for `--record`: one JSON object per line. It contains the messages between Angelia and
+//! the agent, which only involve a scripted model and a private home, and the form of the requests
 //! to the model. The owner's name, paths and secrets are replaced wherever they appear.
 
 use std::{
@@ -26,11 +26,11 @@ use crate::{
     cli::error::{CommandError, Exit},
 };
 
-/// Fields of a model request whose short texts show its form; all other texts are left out.
+/// Fields of a model request whose short texts show its form. All other texts are omitted.
 const FORM_FIELDS: [&str; 8] =
     ["type", "role", "model", "name", "effort", "tool_choice", "service_tier", "status"];
 
-/// The longest text of such a field that is kept.
+/// Maximum length of the texts kept in these fields.
 const MAX_FORM_CHARS: usize = 64;
 
 pub(super) struct Recording {
@@ -43,7 +43,7 @@ pub(super) struct Recording {
 /// Replaces the owner's name, paths and secrets.
 struct Redaction {
     redactor: Redactor,
-    /// Texts and their replacements, the longest first.
+    /// Texts and their replacements, longest first.
     names: Vec<(String, &'static str)>,
 }
 
@@ -64,7 +64,7 @@ impl Redaction {
 }
 
 impl Recording {
-    /// Creates the file, which must not exist. Only the owner can read it.
+    /// Creates the file, which must not exist yet. Only the owner can read it.
     pub(super) fn create(path: &Path, app: &App) -> Result<Self, CommandError> {
         let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let file = created.map_err(|error| match error.kind() {
@@ -79,7 +79,7 @@ impl Recording {
             (app.home.dir().to_string_lossy().into_owned(), "$ANGELIA_HOME"),
             (app.environment.home().unwrap_or_default().to_string_lossy().into_owned(), "~"),
         ];
-        // `/` as a home would change every path.
+        // If the home is `/`, replacing it would change every path.
         names.extend(texts.into_iter().filter(|(text, _)| text.len() > 1));
         names.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
         let redaction = Redaction { redactor: assemble::redactor(app), names };
@@ -135,7 +135,7 @@ impl Recording {
     }
 }
 
-/// A recording that was interrupted leaves no file.
+/// Removes the file if the recording was interrupted.
 impl Drop for Recording {
     fn drop(&mut self) {
         if !self.is_finished {
@@ -149,15 +149,15 @@ fn write_error(path: &Path, error: &io::Error) -> CommandError {
         .with_hint("check its folder: the space on the disk, its permissions")
 }
 
-/// Describes a request to the model: the names of its headers and the form of its body, not their
-/// content.
+/// Describes a request to the model: the names of its headers and the form of its body, but not
+/// their content.
 fn request_entry(request: &RecordedRequest) -> Value {
     let headers: Vec<&str> = request.headers.iter().map(|(name, _)| name.as_str()).collect();
     json!({"direction": "to_model", "method": request.method, "path": request.path,
         "headers": headers, "body": form_of(None, &request.json())})
 }
 
-/// Replaces the texts of a body by their lengths.
+/// Replaces the texts in a body with their lengths.
 fn form_of(field: Option<&str>, value: &Value) -> Value {
     match value {
         Value::String(text) => {

@@ -15,7 +15,7 @@ use crate::cli::{
     view::{Style, View},
 };
 
-/// The reason in the rows after an agent that did not start.
+/// The reason in the rows that follow an agent that did not start.
 const NOT_STARTED: &str = "not tried, because the agent did not start";
 
 #[derive(Debug, Default, Serialize)]
@@ -100,7 +100,7 @@ impl AgentReport {
         self.checks.iter().filter(|row| row.verdict == verdict).count()
     }
 
-    /// The arguments that select this program again.
+    /// Returns the arguments that select this program again.
     pub(super) fn selector(&self) -> String {
         match self.profiles.first() {
             Some(profile) => format!("{} {profile}", self.executor),
@@ -149,7 +149,7 @@ pub(super) fn heading(agent: &AgentReport, view: &View) -> String {
     text
 }
 
-/// Compares the version with those that Angelia itself is tested with.
+/// Compares the version with those that Angelia itself was tested with.
 fn coverage(agent: &AgentReport, view: &View) -> String {
     let Some(tested) = &agent.tested else {
         return view.paint(Style::Warning, "Angelia's own tests do not run this agent");
@@ -170,7 +170,7 @@ fn coverage(agent: &AgentReport, view: &View) -> String {
     }
 }
 
-/// Returns the line of a check, with the reason of a failure below it.
+/// Returns the line for a check, with the reason for a failure below it.
 pub(super) fn row(row: &CheckReport, view: &View) -> String {
     let (mark, style) = row.verdict.mark();
     let mut text = format!("  {} {}", view.paint(style, mark), row.title);

@@ -1,4 +1,4 @@
-//! The programs that a self-test tests: those that the profiles use, and else those on `PATH`.
+//! The programs to test: those used by profiles, or else those on `PATH`.
 
 use angelia_executors::{
     EXECUTORS, Registration,
@@ -18,8 +18,8 @@ pub(super) struct Target {
     pub(super) profiles: Vec<String>,
 }
 
-/// Returns the programs of an executor, or of all, and of a profile, or of all. Whether they are
-/// installed is not known yet.
+/// Returns the programs of one or all executors, and of one or all profiles. Does not check whether
+/// they are installed.
 pub(super) fn find(
     app: &App,
     executor: Option<&str>,

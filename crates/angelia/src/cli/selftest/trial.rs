@@ -1,4 +1,4 @@
-//! One check of one program, in private folders that exist only for it.
+//! One check of one program, in private folders that exist only for this check.
 
 use std::{
     ffi::OsString,
@@ -30,13 +30,13 @@ use crate::{
     },
 };
 
-/// The beginning of the names of the folders.
+/// Prefix of the folder names.
 const FOLDER_PREFIX: &str = "angelia-selftest-";
 
-/// Limits a whole check; each of its steps has a limit of its own.
+/// Time limit for a whole check. Each step has its own limit.
 const CHECK_LIMIT: Duration = Duration::from_mins(4);
 
-/// Limits the end of an executor's own tasks.
+/// Time limit for the executor's own tasks to end.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
@@ -51,17 +51,17 @@ pub(super) struct Trial {
     pub(super) end: TrialEnd,
     pub(super) took: Duration,
     pub(super) began: Instant,
-    /// The folders that the agent had, which are gone.
+    /// The agent's folders, which no longer exist.
     pub(super) folders: PrivateFolders,
-    /// The recorded messages, if they are recorded.
+    /// The messages, if they are recorded.
     pub(super) lines: Vec<WireLine>,
     pub(super) requests: Vec<SharedRequest>,
 }
 
-/// Makes the folders and executors of the trials.
+/// Creates the folders and executors for the trials.
 pub(super) struct TrialRunner {
     executors: StandaloneHost,
-    /// The folder in which they are made.
+    /// The folder in which they are created.
     parent: PathBuf,
     search_path: OsString,
     is_recorded: bool,
@@ -114,7 +114,7 @@ impl TrialRunner {
         Ok(TrialSetup { fixture: fixture.map_err(failed)?, wire_log, tasks, home })
     }
 
-    /// Returns the program's path and version, or the reason why it cannot be used.
+    /// Returns the program's path and version, or why it cannot be used.
     pub(super) async fn find_program(
         &mut self,
         target: &Target,

@@ -1,5 +1,5 @@
-//! The agent of launchd. Written from its documentation: a parser of property lists reads it, but no
-//! macOS has run it.
+//! The launchd agent. Written from the documentation: a property list parser accepts it, but it has
+//! never run on macOS.
 
 use std::path::Path;
 

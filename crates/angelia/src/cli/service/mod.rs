@@ -1,6 +1,6 @@
-//! `angelia service`: lets the system start the daemon at login, and again when it fails.
+//! `angelia service`: lets the system start the daemon at login, and restart it when it fails.
 //!
-//! - [`systemd`]: the user unit of Linux. [`launchd`]: the agent of macOS, never tried there.
+//! - [`systemd`]: the user unit for Linux. [`launchd`]: the agent for macOS, never tried there.
 
 mod launchd;
 mod supervisor;
@@ -36,9 +36,9 @@ pub(crate) enum ServiceCommand {
 struct ServicePlan {
     program: PathBuf,
     home: PathBuf,
-    /// The configuration file, if it is not the home's own.
+    /// The configuration file, if it is not the one in the home.
     config: Option<PathBuf>,
-    /// The search path for the agents and for the programs that they start.
+    /// The program search path for the agents and the programs that they start.
     path: String,
 }
 
@@ -58,7 +58,8 @@ impl ServicePlan {
         Ok(plan)
     }
 
-    /// A service file is lines of text; that of launchd is XML, which has no control characters.
+    /// Checks that all texts can be written to a service file: it consists of lines, and launchd's
+    /// XML allows no control characters.
     fn check(&self) -> Result<(), CommandError> {
         let path = Path::new(&self.path);
         let texts = [Some(&*self.program), Some(&*self.home), self.config.as_deref(), Some(path)];
@@ -75,7 +76,7 @@ impl ServicePlan {
         Ok(())
     }
 
-    /// Returns the words of the command that serves.
+    /// Returns the command line that runs the daemon.
     fn serve_command(&self) -> Vec<String> {
         self.command("serve")
     }
@@ -108,7 +109,7 @@ fn install(
     plan: &ServicePlan,
     environment: &Environment,
 ) -> Result<Exit, CommandError> {
-    // A service that cannot start is not installed.
+    // Do not install a service that cannot start.
     let app = App::load(environment.clone(), plan.config.as_deref(), &[])?;
     if let Some(pid) = pid_file::holder(&app.home.pid_file())
         && supervisor.call(environment, SupervisorCall::Check).is_err()
@@ -146,7 +147,7 @@ fn uninstall(supervisor: &Supervisor, environment: &Environment) -> Result<Exit,
         ));
     }
     supervisor.remove()?;
-    // The file is gone already; the supervisor notices at the latest at the next login.
+    // The file is already gone; the supervisor notices that at the next login at the latest.
     let _noticed = supervisor.call(environment, SupervisorCall::Reload);
     print::line(&format!("removed {}", supervisor.file.display()))
 }

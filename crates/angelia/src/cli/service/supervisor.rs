@@ -1,4 +1,4 @@
-//! The program of this system that starts services: the place of its files, and its commands.
+//! The program on this system that starts services: where its files are, and its commands.
 
 use std::{fs, path::PathBuf};
 
@@ -12,13 +12,13 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SupervisorCall {
-    /// Notice the file, start the service now and at every login.
+    /// Read the file, and start the service now and at every login.
     Enable,
-    /// Stop the service, and do not start it any more.
+    /// Stop the service, and no longer start it.
     Disable,
-    /// Notice that the file has changed or gone.
+    /// Notice that the file has changed or is gone.
     Reload,
-    /// Succeeds if the service runs.
+    /// Succeeds if the service is running.
     Check,
 }
 
@@ -62,19 +62,19 @@ impl Supervisor {
         }
     }
 
-    /// A note for the person about this supervisor.
+    /// Returns a note about this supervisor for the person.
     pub(super) fn note(&self) -> Option<&'static str> {
         match self.kind {
             SupervisorKind::Systemd => None,
             SupervisorKind::Launchd => {
-                Some("angelia: launchd is supported without ever having been tried on a Mac")
+                Some("angelia: launchd is supported, but has never been tried on a Mac")
             }
         }
     }
 
     pub(super) fn write(&self, text: &str) -> Result<(), CommandError> {
         let folder = self.file.parent().map_or(Ok(()), fs::create_dir_all);
-        // Renamed into place, so that the supervisor never reads half a file.
+        // Rename the file into place, so that the supervisor never reads half a file.
         let draft = self.file.with_extension("draft");
         let written = folder
             .and_then(|()| fs::write(&draft, text))
@@ -109,14 +109,14 @@ impl Supervisor {
                 } else {
                     words
                 };
-                let first = words.trim().lines().next().unwrap_or("it failed without a word");
+                let first = words.trim().lines().next().unwrap_or("it failed without a message");
                 return Err(first.to_owned());
             }
         }
         Ok(())
     }
 
-    /// Returns the commands of a call, for a person.
+    /// Returns the commands of a call for a person to read.
     pub(super) fn commands(&self, call: SupervisorCall) -> String {
         let lines: Vec<_> = self.command_lines(call).iter().map(|line| line.join(" ")).collect();
         lines.join(" && ")

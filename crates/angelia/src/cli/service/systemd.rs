@@ -1,17 +1,17 @@
-//! The user unit of systemd.
+//! The systemd user unit.
 
 use super::{ServicePlan, SupervisorCall};
 
-/// The unit, below the folder of the user's configuration.
+/// The path of the unit, below the user's configuration folder.
 pub(super) const FILE: &str = "systemd/user/angelia.service";
 
 const UNIT: &str = "angelia.service";
 
-/// The unit of the packages.
+/// The unit contained in the packages.
 const PACKAGED: &str = include_str!("../../../../../packaging/angelia.service");
 const PACKAGED_PROGRAM: &str = "\"@BINDIR@/angelia\"";
 
-/// Returns the packages' unit with the program, the home and the `PATH` of this moment.
+/// Returns the packaged unit with this program, this home and the current `PATH`.
 pub(super) fn unit(plan: &ServicePlan) -> String {
     let begin = PACKAGED.find("[Unit]").unwrap_or(0);
     let serve = format!("ExecStart={PACKAGED_PROGRAM} serve");
@@ -45,12 +45,12 @@ pub(super) fn commands(call: SupervisorCall) -> Vec<Vec<String>> {
 }
 
 fn quoted_command(words: &[String]) -> String {
-    // Only in commands does `$` begin a variable.
+    // `$` begins a variable only in commands.
     let words: Vec<_> = words.iter().map(|word| quoted(&word.replace('$', "$$"))).collect();
     words.join(" ")
 }
 
-/// Quotes a word: `%` begins a specifier, and the rest is as in C.
+/// Quotes a word: `%` begins a specifier, and otherwise the rules of C apply.
 fn quoted(word: &str) -> String {
     let word = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     format!("\"{word}\"")

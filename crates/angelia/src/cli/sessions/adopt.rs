@@ -1,7 +1,7 @@
-//! `angelia sessions adopt`: takes up a conversation that was begun in an agent's own program.
+//! `angelia sessions adopt`: adopts a conversation that was started in an agent's own program.
 //!
-//! It works in this process, also beside a daemon: the person's shell knows where the program keeps
-//! its conversations, and the daemon finds the session in the store.
+//! It works in this process, even if a daemon runs: the person's shell knows where the program
+//! keeps its conversations, and the daemon finds the session in the store.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -67,7 +67,7 @@ struct Adopter<'a> {
     local: &'a LocalEngine,
     agent: &'static str,
     here: PathBuf,
-    /// Those of this directory first, then by last use.
+    /// Those from this directory first, then by last use.
     conversations: Vec<PastConversation>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Adopter<'a> {
         let mut conversations = executor.past_conversations(&spec).await?;
         let ours = natives_of_sessions(local).await?;
         conversations.retain(|one| !ours.iter().any(|native| native == one.id.as_str()));
-        // A stable sort: the order by last use stays.
+        // The sort is stable, so conversations stay ordered by last use.
         conversations.sort_by_key(|one| one.cwd != here);
         Ok(Self { local, agent: executor.name(), here, conversations })
     }
@@ -147,7 +147,7 @@ impl<'a> Adopter<'a> {
         let id = session.id.to_string();
         let call = args.name.as_deref().unwrap_or("last");
         print::note(&format!(
-            "angelia: adopted from {}; `angelia run -s {call} …` goes on, and the original stays \
+            "angelia: adopted from {}; `angelia run -s {call} …` continues it, and the original stays \
              as it is",
             self.agent
         ));
@@ -171,7 +171,7 @@ impl<'a> Adopter<'a> {
         match (exact, starting.next(), starting.next()) {
             (Some(found), ..) | (None, Some(found), None) => Ok(found),
             (None, Some(_), Some(_)) => {
-                Err(CommandError::usage(format!("`{wanted}` fits several conversations"))
+                Err(CommandError::usage(format!("`{wanted}` matches several conversations"))
                     .with_hint(list))
             }
             (None, None, _) => Err(CommandError::usage(format!(
@@ -182,7 +182,7 @@ impl<'a> Adopter<'a> {
         }
     }
 
-    /// Returns the shortest prefix of an id that no other one has, at least eight characters.
+    /// Returns the shortest unique prefix of an id, at least eight characters long.
     fn short_id(&self, one: &PastConversation) -> String {
         let id = one.id.as_str();
         let others: Vec<&str> = self
@@ -210,8 +210,8 @@ fn find_executor<'a>(
     })
 }
 
-/// Returns the specification of a session of this agent: of the profile that is named, else of the
-/// first profile that uses the agent, else of the agent with its default settings.
+/// Returns the specification for a session of this agent: that of the named profile, or else of the
+/// first profile that uses the agent, or else of the agent with its default settings.
 async fn resolve_spec(
     local: &LocalEngine,
     agent: &str,
@@ -242,7 +242,7 @@ async fn resolve_spec(
     Ok(spec)
 }
 
-/// Returns the agents' own ids of the conversations that are sessions already.
+/// Returns the agents' own ids of the conversations that already are sessions.
 async fn natives_of_sessions(local: &LocalEngine) -> Result<Vec<String>, CommandError> {
     let mut natives = Vec::new();
     let mut page = Page::first(PAGE_SIZE);

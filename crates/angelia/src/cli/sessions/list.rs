@@ -38,11 +38,11 @@ pub(crate) struct SessionListArgs {
     #[arg(long)]
     executor: Option<String>,
 
-    /// Only sessions that began there: `terminal`, `http`, `bus`, `key`, `key:NAME` …
+    /// Only sessions from this origin: `terminal`, `http`, `bus`, `key`, `key:NAME` …
     #[arg(long, value_name = "PLACE")]
     origin: Option<String>,
 
-    /// Only sessions that were used since: `2026-01-31`, `2026-01-31T12:00:00Z`, or how long ago: `7d`.
+    /// Only sessions used since this time: `2026-01-31`, `2026-01-31T12:00:00Z`, or how long ago: `7d`.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 
@@ -51,7 +51,7 @@ pub(crate) struct SessionListArgs {
 }
 
 impl SessionListArgs {
-    /// All sessions.
+    /// Selects all sessions.
     pub(crate) const fn all(list: ListArgs) -> Self {
         Self {
             words: Vec::new(),
@@ -97,9 +97,9 @@ pub(crate) async fn print(
     }
     if sessions.is_empty() && args.starts_at_newest() {
         print::note(if is_filtered {
-            "no session is like that; `angelia sessions list` lists all"
+            "no session matches; `angelia sessions list` lists all"
         } else {
-            "there are no sessions; `angelia run` begins one"
+            "there are no sessions; `angelia run` starts one"
         });
         return Ok(Exit::Done);
     }
@@ -166,7 +166,7 @@ pub(crate) fn short(session: &SessionResource) -> String {
     session.short_id.clone().unwrap_or_else(|| session.id.to_string())
 }
 
-/// The executor and the model.
+/// Returns the executor and the model as text.
 pub(crate) fn agent(session: &SessionResource) -> String {
     match &session.model {
         Some(model) => format!("{}/{model}", session.executor),
@@ -174,7 +174,7 @@ pub(crate) fn agent(session: &SessionResource) -> String {
     }
 }
 
-/// Returns a source in the words of people.
+/// Returns a source in words that people use.
 fn source(source: &str) -> String {
     match source.split_once(':') {
         Some(("key", name)) => format!("http {name}"),
@@ -184,7 +184,7 @@ fn source(source: &str) -> String {
     }
 }
 
-/// Returns a path with `~` for the home of the user.
+/// Returns a path with `~` for the user's home.
 pub(crate) fn tilde(path: &Path, home: Option<&Path>) -> String {
     match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),

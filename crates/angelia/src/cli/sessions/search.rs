@@ -79,7 +79,7 @@ fn snippet(one: &SearchResource, view: &View, used: usize) -> String {
     let kept = if shown.len() == one.snippet.len() {
         shown.len()
     } else {
-        // Without the ellipsis that replaces the rest.
+        // Do not count the ellipsis that replaces the rest.
         shown.trim_end_matches('…').len()
     };
     let mut out = String::new();

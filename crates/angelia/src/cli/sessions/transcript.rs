@@ -47,7 +47,7 @@ impl Transcript {
         let session = records.session(id).await?;
         let mut turns = Vec::new();
         for turn in records.all_turns(id).await?.into_iter().rev() {
-            // The events of a running turn have no end.
+            // The event stream of a running turn does not end.
             let events = match turn.finished_at {
                 Some(_) => records.events(turn.id).await?,
                 None => Vec::new(),
@@ -57,7 +57,7 @@ impl Transcript {
         Ok(Self { session, turns })
     }
 
-    /// The conversation for a person to read, as wide as the view.
+    /// Returns the conversation for a person to read, as wide as the view.
     pub(super) fn render(&self, view: &View, zone: &TimeZone) -> String {
         let mut out = String::new();
         let session = &self.session;
@@ -224,7 +224,7 @@ fn push_heading(out: &mut String, view: &View, text: &str) {
     let _infallible = writeln!(out, "\n{line}");
 }
 
-/// Adds a text of the agent: at a terminal as `run` shows it, else as the agent wrote it.
+/// Adds a text of the agent: on a terminal as `run` shows it, otherwise as the agent wrote it.
 fn push_answer(out: &mut String, view: &View, text: &str) {
     if !view.is_terminal {
         return push_text(out, view, text);
@@ -236,7 +236,7 @@ fn push_answer(out: &mut String, view: &View, text: &str) {
     }
 }
 
-/// Adds a text as it is; long lines are left to the pager and the terminal.
+/// Adds a text unchanged. Long lines are left to the pager and the terminal.
 fn push_text(out: &mut String, view: &View, text: &str) {
     for line in text.lines() {
         let _infallible = writeln!(out, "{}", view.paint(Style::Plain, line));

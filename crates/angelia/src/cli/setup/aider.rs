@@ -11,7 +11,7 @@ use crate::config::parse_yaml;
 const NAME: &str = "aider";
 const FILE: &str = ".aider.conf.yml";
 
-/// Aider would ask at every start whether to read about a model that it does not know.
+/// Otherwise Aider would ask at every start whether to read about a model that it does not know.
 const WARNINGS: &str = "show-model-warnings";
 
 pub(super) const CLIENT: Client = Client {
@@ -52,7 +52,8 @@ fn add_settings(file: &FileState<'_>, connection: &Connection) -> Result<String,
         body.push(format!("{WARNINGS}: false"));
     }
     let text = with_block(file, NAME, &body)?;
-    // The lines would mean something else in a text that is written in one line, for example.
+    // Verify the result: in a text written on one line, for example, the lines would mean something
+    // else.
     let is_added = parse_yaml(&text).is_ok_and(|new| {
         new.as_object().is_some_and(|new| {
             new.len() == old.len() + body.len()

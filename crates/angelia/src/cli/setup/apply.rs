@@ -1,6 +1,6 @@
-//! Shows, writes and undoes the connection of a client. The key is made before the files are
-//! written and revoked before they are restored, so that a process that is killed in between leaves
-//! nothing that `--undo` cannot clean up.
+//! Shows, writes and undoes the connection of a client. The key is created before the files are
+//! written, and revoked before they are restored, so that a process that is killed in between
+//! leaves nothing that `--undo` cannot clean up.
 
 use std::{fs, os::unix::fs::DirBuilderExt as _, path::Path};
 
@@ -23,13 +23,13 @@ use crate::{
     program::ProgramCall,
 };
 
-/// Replaces the key where there is none yet.
+/// Stands in for a key that does not exist yet.
 const KEY_PLACEHOLDER: &str = "KEY";
 
-/// The number of attempts of an edit while another program writes the file.
+/// Maximum number of attempts to edit a file while another program writes it.
 const MAX_ATTEMPTS: usize = 3;
 
-/// The permissions of other users than the owner.
+/// The permission bits of users other than the owner.
 const OTHERS_MASK: u32 = 0o077;
 
 /// The context of `setup` for one client.
@@ -64,7 +64,7 @@ impl<'a> ClientSetup<'a> {
         Ok(Self { client, keys, config, folders, files, connection })
     }
 
-    /// Connects Angelia with a model of a server, instead of a client with Angelia.
+    /// Connects Angelia to a server's model, instead of a client to Angelia.
     pub(super) fn with_model(mut self, url: String, model: String, calls_tools: bool) -> Self {
         self.connection = Connection { url, model, calls_tools, ..self.connection };
         self
@@ -96,7 +96,7 @@ impl<'a> ClientSetup<'a> {
         let mut known_key = None;
         for file in &self.files {
             let text = self.read(file)?;
-            // Refused before a key is made.
+            // Refuse this before a key is created.
             (file.with)(&FileState { text: text.as_deref(), wide_mode: None }, &self.connection)
                 .map_err(|refusal| self.refusal(file, refusal))?;
             known_key = known_key.or_else(|| self.key_in(file, text.as_deref()?));
@@ -132,8 +132,8 @@ impl<'a> ClientSetup<'a> {
             print::line(&format!("revoked `{key}`"))?;
             is_anything_undone = true;
         }
-        // The files are restored in the reverse order. Opening a file also removes the drafts of a
-        // process that was killed.
+        // Restore the files in reverse order. Opening a file also removes the drafts of a killed
+        // process.
         let is_there = |file: &&ClientFile| file.path.parent().is_some_and(Path::is_dir);
         for file in self.files.iter().rev().filter(is_there) {
             let is_changed = self.edit(file, |_, text| {
@@ -160,7 +160,7 @@ impl<'a> ClientSetup<'a> {
         Ok(())
     }
 
-    /// Reads a file, after a check that it may be written.
+    /// Reads a file after checking that it may be written.
     fn read(&self, file: &ClientFile) -> Result<Option<String>, CommandError> {
         let environment = self.folders.environment;
         let is_there = file.path.parent().is_some_and(Path::is_dir);
@@ -170,22 +170,22 @@ impl<'a> ClientSetup<'a> {
         } else {
             (None, file.path.clone())
         };
-        // The lines for our own configuration contain no secret, and its owner may keep it in a
-        // repository.
+        // The lines for our own configuration contain no secret, and the owner may keep that file
+        // in a repository.
         if file.path != self.folders.config_file {
             git_tracking::ensure_untracked(&path, self.client.name, environment)?;
         }
         Ok(text)
     }
 
-    /// Returns the key of this client that the text has, if it is still valid.
+    /// Returns this client's key in the text, if the key is still valid.
     fn key_in(&self, file: &ClientFile, text: &str) -> Option<String> {
         let key = find_key_text(text).filter(|_| file.holds_key)?;
         let known = find_key(&self.config, &self.client.key_name())?;
         (known.sha256 == hash_key(key)).then(|| key.to_owned())
     }
 
-    /// Makes the key, and replaces an existing one, whose value cannot be recovered.
+    /// Creates the key. Replaces an existing one, because its value cannot be recovered.
     fn make_key(&self) -> Result<String, CommandError> {
         let name = self.client.key_name();
         self.keys.home().prepare()?;
@@ -203,7 +203,7 @@ impl<'a> ClientSetup<'a> {
         keys.add(&config, &wish)
     }
 
-    /// Edits one file. Returns whether anything has changed.
+    /// Edits one file. Returns whether anything changed.
     fn edit(
         &self,
         file: &ClientFile,
@@ -251,7 +251,7 @@ impl<'a> ClientSetup<'a> {
     }
 }
 
-/// Returns the first model of the first agent, which `executor: auto` would take too.
+/// Returns the first model of the first agent, which `executor: auto` would choose too.
 fn default_model() -> String {
     let first = EXECUTORS.iter().find_map(|kind| {
         let model = kind.model_ids.listed_models.first()?;
@@ -260,7 +260,7 @@ fn default_model() -> String {
     first.unwrap_or_default()
 }
 
-/// Finds a key of ours in a text.
+/// Finds one of our keys in a text.
 fn find_key_text(text: &str) -> Option<&str> {
     let length = KEY_PREFIX.len() + 2 * size_of::<KeyHash>();
     let found = text.match_indices(KEY_PREFIX).filter_map(|(at, _)| text.get(at..at + length));

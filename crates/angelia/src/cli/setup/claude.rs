@@ -1,7 +1,8 @@
 //! Claude Code: settings for `claude --settings`.
 //!
-//! They are not in Claude Code's own `settings.json`: that would also apply to the Claude Code that
-//! Angelia drives, which would then ask Angelia again, and to every `claude` while no daemon runs.
+//! They are not written to Claude Code's own `settings.json`, because that would also apply to the
+//! Claude Code that Angelia drives, which would then call Angelia again, and to every `claude`
+//! while no daemon runs.
 
 use serde_json::json;
 
@@ -10,7 +11,7 @@ use super::{
     own_file::{with_file, without_file},
 };
 
-/// Every file that Angelia has written has this variable.
+/// A variable contained in every file that Angelia has written.
 const MARK: &str = "ANTHROPIC_AUTH_TOKEN";
 const FILE: &str = "claude.json";
 

@@ -1,7 +1,7 @@
-//! The description of a client: its files, and the edits of each of them.
+//! The description of a client: its files, and how each of them is edited.
 //!
-//! An edit is two functions from text to text. The second undoes the first, to the byte, whatever
-//! else was changed in the file in between.
+//! An edit is two functions from text to text. The second undoes the first byte for byte, whatever
+//! else has changed in the file in between.
 
 use std::path::PathBuf;
 
@@ -11,15 +11,15 @@ use crate::{
     program::ProgramCall,
 };
 
-/// A program that can be connected with Angelia.
+/// A program that can be connected to Angelia.
 pub(super) struct Client {
     /// Its name on the command line.
     pub(super) name: &'static str,
-    /// Whether it uses the model APIs, for which it gets a key of its own.
+    /// Whether the client uses the model APIs, for which it gets its own key.
     pub(super) has_key: bool,
     /// Its files, in the order in which they are written.
     pub(super) files: fn(&Folders<'_>) -> Result<Vec<ClientFile>, CommandError>,
-    /// Returns the instructions for the time after the files are written.
+    /// Returns what to do after the files are written.
     pub(super) usage: fn(&Folders<'_>) -> String,
 }
 
@@ -32,9 +32,9 @@ impl Client {
 /// One file of a client.
 pub(super) struct ClientFile {
     pub(super) path: PathBuf,
-    /// Whether the key is in it.
+    /// Whether the file contains the key.
     pub(super) holds_key: bool,
-    /// Returns the text with Angelia's part, which replaces an older one.
+    /// Returns the text with Angelia's part, which replaces an older version of it.
     pub(super) with: fn(&FileState<'_>, &Connection) -> Result<String, EditRefusal>,
     /// Returns the text without Angelia's part.
     pub(super) without: fn(&str) -> Result<Removal, EditRefusal>,
@@ -45,45 +45,45 @@ pub(super) struct ClientFile {
 pub(super) struct FileState<'a> {
     /// `None` if there is no file.
     pub(super) text: Option<&'a str>,
-    /// Its permissions, if others may read it and a key would not be safe there.
+    /// The file's permissions, if others may read it, so that a key would not be safe there.
     pub(super) wide_mode: Option<u32>,
 }
 
 /// A file without Angelia's part.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Removal {
-    /// `None` if Angelia has made the file.
+    /// `None` if Angelia created the file.
     pub(super) text: Option<String>,
-    /// The permissions that the file had before, if Angelia has narrowed them.
+    /// The file's earlier permissions, if Angelia has narrowed them.
     pub(super) mode: Option<u32>,
 }
 
-/// The reason why a file is left alone.
+/// Why a file is left alone.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum EditRefusal {
-    /// The owner has settings of their own, which stay; names them.
+    /// The owner has conflicting settings, which are kept. Names the settings.
     Own(String),
-    /// The file cannot be edited in its present form; gives the reason.
+    /// The file cannot be edited in its present form. States the reason.
     Unreadable(String),
 }
 
 /// The data that a client needs to reach Angelia.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// The address of Angelia without `/v1`; for a server of models, that of its API.
+    /// The address of Angelia without `/v1`, or the API address of a model server.
     pub(super) url: String,
     pub(super) key: String,
     pub(super) model: String,
     /// Whether the model calls tools.
     pub(super) calls_tools: bool,
-    /// The file of the key, for a client that reads it from a file.
+    /// The file that contains the key, for a client that reads it from a file.
     pub(super) key_file: PathBuf,
     /// The command line of `angelia acp`.
     pub(super) acp: ProgramCall,
 }
 
 impl Connection {
-    /// The address with its `/v1`.
+    /// Returns the address including `/v1`.
     pub(super) fn v1_url(&self) -> String {
         format!("{}/v1", self.url)
     }
@@ -94,7 +94,7 @@ pub(super) struct Folders<'a> {
     pub(super) environment: &'a Environment,
     /// The owner's home.
     pub(super) home: PathBuf,
-    /// Files of ours for clients, in Angelia's home.
+    /// Our own files for clients, in Angelia's home.
     pub(super) clients: PathBuf,
     /// Angelia's own configuration.
     pub(super) config_file: PathBuf,
@@ -113,21 +113,21 @@ impl<'a> Folders<'a> {
         Ok(Self { environment, home, clients, config_file })
     }
 
-    /// `$XDG_CONFIG_HOME`, else `~/.config`.
+    /// Returns `$XDG_CONFIG_HOME`, or else `~/.config`.
     pub(super) fn config(&self) -> PathBuf {
         let named = self.environment.non_empty("XDG_CONFIG_HOME").map(PathBuf::from);
         named.filter(|path| path.is_absolute()).unwrap_or_else(|| self.home.join(".config"))
     }
 }
 
-/// Writes a text as a string that JSON, YAML and Lua read alike.
+/// Quotes a text so that JSON, YAML and Lua read it alike.
 pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
 #[cfg(test)]
 impl Connection {
-    /// A connection for tests, with a key that no user has.
+    /// Returns a connection for tests, with a key that no user has.
     pub(super) fn for_tests() -> Self {
         Self {
             url: "http://127.0.0.1:4376".to_owned(),

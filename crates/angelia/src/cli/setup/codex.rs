@@ -1,5 +1,5 @@
-//! Codex: a model provider in its `config.toml`, a profile that uses it, and the provider's key in a
-//! file of ours. No default changes.
+//! Codex: a model provider in its `config.toml`, a profile that uses it, and the provider's key in
+//! a file of ours. Changes no defaults.
 
 use angelia_executors::codex::user_config::{
     ConfigSyntaxError, PartState,

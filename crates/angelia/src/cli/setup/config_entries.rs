@@ -1,4 +1,4 @@
-//! Entries of ours in the blocks of `config.yaml`, which its owner keeps. Pure.
+//! Our entries in the blocks of `config.yaml`, which belongs to its owner. Pure.
 //!
 //! ```yaml
 //! profiles:
@@ -8,8 +8,8 @@
 //!   mine: {…}
 //! ```
 //!
-//! A block that the file has gets our lines as its first ones, between marks with the indentation
-//! of its keys; missing blocks become one marked block at the end.
+//! An existing block gets our lines before its own, between marks with the indentation of its keys.
+//! Missing blocks become one marked block at the end.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ use crate::config::{YamlBlock, parse_yaml};
 pub(super) struct ConfigEntry {
     pub(super) block: &'static str,
     pub(super) key: &'static str,
-    /// The lines below the key, without indentation of their own.
+    /// The lines below the key, without indentation.
     pub(super) lines: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl ConfigEntry {
     }
 }
 
-/// Returns the text with the entries, which replace older ones of this tool.
+/// Returns the text with the entries, which replace this tool's older ones.
 pub(super) fn with_entries(
     file: &FileState<'_>,
     tool: &str,
@@ -70,7 +70,8 @@ pub(super) fn with_entries(
             with_block(&file, tool, &missing)?
         }
     };
-    // The lines would mean something else where a block is written in one line, for example.
+    // Verify the result: in a block written on one line, for example, the lines would mean
+    // something else.
     if !is_added(&old, &parse(&text)?, entries) {
         let why = "its blocks are not on lines of their own, so it cannot be edited by a program";
         return Err(EditRefusal::Unreadable(why.to_owned()));
@@ -102,7 +103,7 @@ pub(super) fn without_entries(text: &str, tool: &str) -> Result<Removal, EditRef
     without_block(&kept, tool)
 }
 
-/// Puts an entry before the others of its block.
+/// Inserts an entry before the others in its block.
 fn insert(text: &mut String, block: &YamlBlock, tool: &str, entry: &ConfigEntry) {
     let newline = newline_of(text);
     let mark = |line: String| format!("{}{line}", " ".repeat(block.indent));
@@ -120,7 +121,7 @@ fn parse(text: &str) -> Result<Value, EditRefusal> {
     }
 }
 
-/// Returns whether a text has exactly the old settings and the entries.
+/// Returns whether a text contains exactly the old settings and the entries.
 fn is_added(old: &Value, new: &Value, entries: &[ConfigEntry]) -> bool {
     let mut rest = new.clone();
     for ConfigEntry { block, key, lines } in entries {
@@ -134,7 +135,7 @@ fn is_added(old: &Value, new: &Value, entries: &[ConfigEntry]) -> bool {
         let is_new = settings.is_empty() && old[block].is_null();
         if is_new && let Some(blocks) = rest.as_object_mut() {
             match old.get(block) {
-                // A block whose value was empty still has its key.
+                // A block with an empty value still has its key.
                 Some(empty) => blocks.insert((*block).to_owned(), empty.clone()),
                 None => blocks.shift_remove(*block),
             };
@@ -227,7 +228,7 @@ mod tests {
             if open {
                 text.truncate(text.trim_end().len());
             }
-            // A key that is there twice is no configuration.
+            // A duplicate key makes the configuration invalid.
             let Ok(written) = with(Some(&text)) else { return Ok(()) };
             prop_assert_eq!(with(Some(&written)), Ok(written.clone()));
             prop_assert_eq!(without_entries(&written, "x").unwrap().text, Some(text));

@@ -1,4 +1,4 @@
-//! Checks whether git tracks a file: a key, or a path of this machine, has no place in a
+//! Checks whether git tracks a file, because a key or a path on this machine does not belong in a
 //! repository.
 
 use std::{ffi::OsStr, path::Path};
@@ -14,8 +14,8 @@ use crate::{
 const IGNORED: i32 = 0;
 const NOT_IGNORED: i32 = 1;
 
-/// Fails if git tracks the file, or would with the next `git add`. `path` has no links in its last
-/// part.
+/// Fails if git tracks the file, or would do so with the next `git add`. The last component of
+/// `path` must not be a link.
 pub(super) fn ensure_untracked(
     path: &Path,
     tool: &str,
@@ -34,7 +34,7 @@ pub(super) fn ensure_untracked(
         );
         Err(CommandError::new(Exit::Failed, why).with_hint(hint))
     };
-    // A repository can name a program that git runs to look for changes.
+    // A repository can name a program that git runs to detect changes, so disable that.
     let mut arguments = vec!["-c".to_owned(), "core.fsmonitor=false".to_owned(), "-C".to_owned()];
     let file = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let (Some(folder), Some(file)) = (folder.to_str(), file.to_str()) else {

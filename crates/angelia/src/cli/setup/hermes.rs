@@ -1,7 +1,8 @@
 //! `angelia setup hermes`: links the names of Hermes' bus programs to Angelia, in a folder on PATH.
 //!
-//! These names belong to other people's programs. A name that already means another program is left
-//! alone, in this folder or anywhere else on PATH. A link that leads to Angelia counts as ours.
+//! These names belong to other people's programs. A name that already means another program, in
+//! this folder or anywhere else on PATH, is left alone. A link that leads to Angelia counts as
+//! ours.
 
 use std::{
     fs, io,
@@ -27,7 +28,7 @@ pub(crate) const PROGRAMS: [(&str, &str); 4] = [
     ("notify-agent", "typing into a tmux session"),
 ];
 
-/// The folder of the links in a package, below its prefix, which is not on any PATH.
+/// The folder of the links in a package, below its prefix. It is not on any PATH.
 pub(crate) const PACKAGED_LINKS: &str = "libexec/angelia/hermes";
 
 #[derive(Debug, Args)]
@@ -35,7 +36,7 @@ pub(crate) struct HermesArgs {
     #[command(flatten)]
     pub(crate) change: SetupChange,
 
-    /// The folder for the links; `$XDG_BIN_HOME`, else `~/.local/bin`, by default.
+    /// The folder for the links; by default `$XDG_BIN_HOME`, or else `~/.local/bin`.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
@@ -75,27 +76,27 @@ fn default_dir(environment: &Environment) -> Result<PathBuf, CommandError> {
     Ok(home.join(".local/bin"))
 }
 
-/// The folder that gets the links, and the data that decides about each of them.
+/// The folder for the links, with the data needed to decide about each link.
 struct LinkFolder {
     dir: PathBuf,
     search_path: Vec<PathBuf>,
     program: PathBuf,
 }
 
-/// The present meaning of a name.
+/// What a name currently refers to.
 #[derive(Debug, PartialEq, Eq)]
 enum NameState {
     Free,
     /// A link to Angelia.
     Ours(PathBuf),
-    /// A link of ours whose target is gone, for example after an uninstallation.
+    /// A link of ours whose target is gone, for example after uninstalling.
     Dangling(PathBuf),
     /// Another program.
     Taken(PathBuf),
 }
 
 impl LinkFolder {
-    /// Returns the meaning of the name in our folder, else on PATH.
+    /// Returns what the name refers to in our folder, or else on PATH.
     fn state(&self, name: &str) -> NameState {
         let own = self.dir.join(name);
         if own.symlink_metadata().is_ok() {
@@ -125,7 +126,7 @@ impl LinkFolder {
         is_program || is_packaged || leads_here()
     }
 
-    /// Returns the target of a link: the package's own link, which moves with the package, else
+    /// Returns the target of a link: the package's own link, which moves with the package, or else
     /// this program.
     fn target(&self, name: &str) -> PathBuf {
         let prefix = self.program.parent().and_then(Path::parent);
@@ -133,7 +134,7 @@ impl LinkFolder {
         packaged.filter(|link| link.exists()).unwrap_or_else(|| self.program.clone())
     }
 
-    /// Makes the link; fails if there is a file of this name.
+    /// Creates the link. Fails if there already is a file with this name.
     fn link(&self, name: &str) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         std::os::unix::fs::symlink(self.target(name), self.dir.join(name))

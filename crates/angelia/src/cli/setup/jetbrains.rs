@@ -1,4 +1,4 @@
-//! The IDEs of `JetBrains`: an agent server in their `acp.json`.
+//! `JetBrains` IDEs: an agent server in their `acp.json`.
 
 use serde_json::json;
 

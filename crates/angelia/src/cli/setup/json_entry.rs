@@ -1,8 +1,8 @@
-//! The entry `agent_servers.Angelia` in a JSON file of an editor. Pure.
+//! The entry `agent_servers.Angelia` in an editor's JSON file. Pure.
 //!
 //! Not every editor allows comments in its file, so the entry is marked by a variable that it sets
-//! for `angelia acp`. Its value records what else Angelia has made: the file, or the list of
-//! servers.
+//! for `angelia acp`. The variable's value records what else Angelia created: the file, or the list
+//! of servers.
 
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ const MARK: &str = "ANGELIA_SETUP";
 const NEW_FILE_FLAG: &str = "[new file]";
 const NEW_LIST_FLAG: &str = "[new list]";
 
-/// Returns the text with the entry, which replaces an older one. `more` are members of the entry
-/// that only this editor has.
+/// Returns the text with the entry, which replaces an older one. `more` contains members of the
+/// entry that only this editor has.
 pub(super) fn with_entry(
     text: Option<&str>,
     tool: &str,
@@ -105,10 +105,10 @@ fn parse(text: &str) -> Result<JsonObject, EditRefusal> {
 }
 
 fn no_object() -> EditRefusal {
-    EditRefusal::Unreadable(format!("it is no JSON object with a `{LIST}` object in it"))
+    EditRefusal::Unreadable(format!("it is not a JSON object with a `{LIST}` object in it"))
 }
 
-/// Returns the white space at the start of the line with this position.
+/// Returns the white space at the start of the line that contains this position.
 fn indentation_at(text: &str, at: usize) -> &str {
     let before = text.get(..at).unwrap_or_default();
     let line = before.rsplit('\n').next().unwrap_or_default();
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// JSON in many spellings, with comments, trailing commas and white space.
+    /// Generates JSON in many spellings, with comments, trailing commas and white space.
     fn json_text() -> impl Strategy<Value = String> {
         let blank = prop::sample::select(vec!["", " ", "\n", "\r\n\t", " // c } \" \n", "/* { */"]);
         let scalar = prop::sample::select(vec!["1", "-2.5e3", "true", "null", r#""a\"}\\""#]);

@@ -1,12 +1,12 @@
 //! Positions of members in a JSON text, which may have comments and trailing commas, as editors
-//! allow them. Pure.
+//! allow. Pure.
 
 use std::ops::Range;
 
 /// Far above any real file.
 const MAX_DEPTH: usize = 64;
 
-/// An object: its start, its end, and its members.
+/// The positions of an object and its members.
 #[derive(Debug)]
 pub(super) struct JsonObject {
     /// After the opening brace.
@@ -17,15 +17,15 @@ pub(super) struct JsonObject {
 #[derive(Debug)]
 pub(super) struct JsonMember {
     pub(super) name: String,
-    /// The position at which its name begins.
+    /// The position at which the member's name begins.
     pub(super) start: usize,
     pub(super) value: Range<usize>,
-    /// The position of the comma after it.
+    /// The position of the comma after the member.
     pub(super) comma: Option<usize>,
 }
 
 impl JsonObject {
-    /// Reads the object that the text consists of.
+    /// Parses a text that is a single object.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut scanner = JsonScanner { text, at: 0 };
         scanner.skip('\u{feff}');
@@ -35,7 +35,7 @@ impl JsonObject {
         (scanner.at == text.len()).then_some(object)
     }
 
-    /// Reads the object that is the value of a member.
+    /// Parses the object that is the value of a member.
     pub(super) fn of_member(text: &str, member: &JsonMember) -> Option<Self> {
         let mut scanner = JsonScanner { text, at: member.value.start };
         scanner.object(0)
@@ -50,7 +50,7 @@ impl JsonObject {
         let member = self.members.get(index)?;
         let before = index.checked_sub(1).and_then(|before| self.members.get(before));
         let range = if let Some(before) = before {
-            // The comma before the last member goes with it.
+            // Remove the comma before the last member as well.
             before.comma?..member.value.end
         } else {
             let between = text.get(self.start..member.start)?;

@@ -10,11 +10,11 @@ use crate::{
     config::{Home, KeyHash},
 };
 
-/// The daemon checks its file every second.
+/// Ample, because the daemon checks its file every second.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Waits, if a daemon runs. Prints a note if the daemon will not know the key.
+/// Waits if a daemon runs. Prints a note if the daemon will not accept the key.
 pub(super) fn wait(home: &Home, config_file: &Path, key: KeyHash) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let Ok(runtime) = runtime else { return };

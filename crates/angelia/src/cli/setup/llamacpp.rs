@@ -1,4 +1,4 @@
-//! llama.cpp: a provider and a profile for the model that its server has loaded.
+//! llama.cpp: a provider and a profile for the model that the server has loaded.
 
 use super::local_server::{LocalServer, server_client};
 

@@ -1,5 +1,5 @@
 //! llm: a model in its `extra-openai-models.yaml`. The key is in a header of that model, so that
-//! llm's own keys stay as they are.
+//! llm's own keys stay unchanged.
 
 use serde_json::Value;
 
@@ -42,7 +42,7 @@ fn add_model(file: &FileState<'_>, connection: &Connection) -> Result<String, Ed
     let old = match parse_yaml(&base).map_err(EditRefusal::Unreadable)? {
         Value::Null => Vec::new(),
         Value::Array(models) => models,
-        _ => return Err(EditRefusal::Unreadable("it is no list of models".to_owned())),
+        _ => return Err(EditRefusal::Unreadable("it is not a list of models".to_owned())),
     };
     if old.iter().any(is_named_so) {
         return Err(EditRefusal::Own(format!("your own model `{MODEL}` stays")));
@@ -64,7 +64,8 @@ fn add_model(file: &FileState<'_>, connection: &Connection) -> Result<String, Ed
     ];
     let body: Vec<String> = body.iter().map(|line| format!("{indentation}{line}")).collect();
     let text = with_block(file, NAME, &body)?;
-    // The lines would mean something else in a list that is written in one line, for example.
+    // Verify the result: in a list written on one line, for example, the lines would mean something
+    // else.
     let is_added = parse_yaml(&text).is_ok_and(|new| {
         let Some((last, others)) = new.as_array().and_then(|models| models.split_last()) else {
             return false;

@@ -1,5 +1,5 @@
-//! Servers of models on this machine: their models become a provider and a profile in `config.yaml`.
-//! Unlike a client, a server must answer before anything is shown or written.
+//! Model servers on this machine: their models become a provider and a profile in `config.yaml`. Unlike a
+//! client, a server must answer before anything is shown or written.
 
 use std::{os::unix::net::UnixStream, path::Path};
 
@@ -23,17 +23,16 @@ use crate::{
     config::{Environment, Home},
 };
 
-/// A server of models, and the texts for its setup. Its client's name is that of its built-in
-/// provider.
+/// A model server, and the texts for its setup. The client has the same name as the built-in provider.
 pub(super) struct LocalServer {
     pub(super) client: Client,
-    /// Its name in sentences.
+    /// The server's name in sentences.
     pub(super) title: &'static str,
-    /// The instruction to start it.
+    /// How to start the server.
     pub(super) start: &'static str,
-    /// The instruction to fetch a model.
+    /// How to fetch a model.
     pub(super) fetch: &'static str,
-    /// Advice about its context windows.
+    /// Advice about the server's context windows.
     pub(super) window: &'static str,
 }
 
@@ -42,7 +41,7 @@ pub(crate) struct ServerArgs {
     #[command(flatten)]
     pub(crate) change: SetupChange,
 
-    /// The address of the server, if it is not its usual one.
+    /// The address of the server, if it is not the usual one.
     #[arg(long, value_name = "URL")]
     pub(crate) url: Option<String>,
 
@@ -93,7 +92,7 @@ impl LocalServer {
         if let Some(url) = url {
             check_address(url)
                 .map_err(|error| CommandError::usage(format!("cannot use --url: {error}")))?;
-            // People know the address of the server, and the API is below it.
+            // People know the address of the server; the API is below it.
             let root = url.trim_end_matches('/');
             let root = root.strip_suffix("/v1").unwrap_or(root);
             provider.base_url = format!("{root}/v1").into();
@@ -126,7 +125,7 @@ impl LocalServer {
             Some(wanted) => *model.id == *wanted,
             None => model.tools != Some(false),
         };
-        // If none of them calls tools, the first one can still answer.
+        // If no model calls tools, the first one can still answer.
         let any = models.first().filter(|_| wanted.is_none());
         models.iter().find(fits).or(any).ok_or_else(|| {
             let ids: Vec<&str> = models.iter().map(|model| &*model.id).collect();
@@ -137,7 +136,8 @@ impl LocalServer {
     }
 }
 
-/// Makes the client of a server from its name, which the functions of a client must know by themselves.
+/// Creates the client of a server. A macro, because the client's functions must know the name without
+/// capturing it.
 macro_rules! server_client {
     ($name:expr) => {
         $crate::cli::setup::client::Client {
@@ -182,7 +182,7 @@ pub(super) fn add_server(
     with_entries(file, name, &[entry("providers", provider), entry("profiles", profile)])
 }
 
-/// Returns the models of a server; one of them is that of the profile.
+/// Returns a table of the server's models that marks the one for the profile.
 fn models_table(models: &[ServedModel], chosen: &ServedModel, profile: &str) -> Table<4> {
     let column = |header, rank| Column { header, min_width: None, rank };
     let columns =

@@ -6,7 +6,7 @@
 //! # <<< angelia setup aider
 //! ```
 //!
-//! The flags on the first line record what is needed to restore the file to its earlier state.
+//! The flags on the first line record what is needed to restore the file.
 
 use super::client::{EditRefusal, FileState, Removal};
 
@@ -14,14 +14,14 @@ const NEW_FILE_FLAG: &str = "[new file]";
 const OPEN_LINE_FLAG: &str = "[open line]";
 const MODE_FLAG: &str = "[mode ";
 
-/// Returns the text with the block of this tool, which replaces an older one.
+/// Returns the text with this tool's block, which replaces an older one.
 pub(super) fn with_block(
     file: &FileState<'_>,
     tool: &str,
     body: &[String],
 ) -> Result<String, EditRefusal> {
     let old = file.text.map(|text| without_block(text, tool)).transpose()?;
-    // A file that an earlier block has narrowed goes back to the mode it had before.
+    // A file that an earlier block narrowed returns to its original mode.
     let (base, mode) = match old {
         Some(Removal { text, mode }) => (text, mode.or(file.wide_mode)),
         None => (None, None),
@@ -109,7 +109,7 @@ fn find_line(text: &str, start: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// Returns the position after the line break.
+/// Returns the position after the end of the line.
 fn line_end(text: &str, at: usize) -> usize {
     let behind = text.get(at..).unwrap_or_default();
     behind.find('\n').map_or(text.len(), |newline| at + newline + 1)
@@ -137,7 +137,8 @@ mod tests {
         assert_eq!(with(Some(&text), None), text, "the mode is remembered");
         let removed = without_block(&text, "x").unwrap();
         assert_eq!(removed, Removal { text: Some("mine: 2".to_owned()), mode: Some(0o644) });
-        // Text that is added in between stays, also behind a file that Angelia made.
+        // Text that was added in between stays, even after the content of a file that Angelia
+        // created.
         let made = with(None, None);
         assert_eq!(without_block(&made, "x").unwrap().text, None);
         let kept = without_block(&format!("{made}b: 1\n"), "x").unwrap();

@@ -1,12 +1,11 @@
-//! `angelia setup`: connects another program with Angelia. Without a flag it only shows the
-//! changes; `--write` makes them and `--undo` takes them back
-//! (`docs/design/0026-connecting-clients.md`).
+//! `angelia setup`: connects another program to Angelia. Without a flag, it only shows the changes;
+//! `--write` makes them and `--undo` reverts them (`docs/design/0026-connecting-clients.md`).
 //!
-//! - [`client`]: the description of a client; one file per client beside it.
-//! - [`apply`]: shows, writes and undoes; [`key_pickup`], [`git_tracking`]: its checks.
-//! - [`local_server`]: servers of models, which become a profile of ours; one file per server.
-//! - [`marked_block`], [`config_entries`], [`json_entry`] (by [`json_text`]), [`own_file`]: the
-//!   edits of files. Pure.
+//! - [`client`]: the description of a client, with one file per client next to it.
+//! - [`apply`]: shows, writes and undoes changes; [`key_pickup`], [`git_tracking`]: its checks.
+//! - [`local_server`]: model servers, for which we add a profile; one file per server.
+//! - [`marked_block`], [`config_entries`], [`json_entry`] (using [`json_text`]), [`own_file`]: how
+//!   files are edited. Pure.
 //! - [`hermes`]: the names of Hermes' bus programs.
 
 mod aider;
@@ -59,11 +58,11 @@ pub(crate) enum SetupCommand {
     Neovim(ClientArgs),
     #[command(about = "JetBrains' IDEs: Angelia as an agent")]
     Jetbrains(ClientArgs),
-    /// Ollama: a profile of ours for one of its models.
+    /// Ollama: a profile for one of its models.
     Ollama(local_server::ServerArgs),
-    #[command(about = "llama.cpp: a profile of ours for its model")]
+    #[command(about = "llama.cpp: a profile for its model")]
     Llamacpp(local_server::ServerArgs),
-    /// Make the programs of hermes-bus available under their own names, as links to Angelia.
+    /// Make the hermes-bus programs available under their own names, as links to Angelia.
     Hermes(hermes::HermesArgs),
 }
 
@@ -78,7 +77,7 @@ pub(crate) struct ModelClientArgs {
     #[command(flatten)]
     pub(crate) change: SetupChange,
 
-    /// The model that the client uses by this configuration, such as `codex/default`.
+    /// The model for the client to use, such as `codex/default`.
     #[arg(long, short, value_name = "MODEL")]
     pub(crate) model: Option<String>,
 }
@@ -90,13 +89,13 @@ pub(crate) struct SetupChange {
     /// Set it up.
     #[arg(long)]
     pub(crate) write: bool,
-    /// Remove what `--write` has added.
+    /// Remove what `--write` added.
     #[arg(long)]
     pub(crate) undo: bool,
 }
 
 impl SetupCommand {
-    /// Returns whether the command only shows the present state.
+    /// Returns whether the command only shows the current state.
     pub(crate) fn is_read_only(&self) -> bool {
         let change = self.change();
         !change.write && !change.undo

@@ -1,5 +1,5 @@
-//! Neovim: a Lua module that its plugins for ACP agents can load. The plugins are configured by one
-//! call in the owner's own code, which a program cannot change safely.
+//! Neovim: a Lua module that plugins for ACP agents can load. The plugins are configured by a call
+//! in the owner's own code, which a program cannot safely change.
 
 use super::{
     client::{Client, ClientFile, Connection, Folders, quoted},

@@ -30,8 +30,8 @@ pub(super) const CLIENT: Client = Client {
     },
 };
 
-/// Nothing is quoted: Docker takes quotes literally. With the headers about the user, every chat is
-/// a conversation of its own.
+/// Returns the lines of the file. Nothing is quoted, because Docker takes quotes literally. The
+/// headers about the user make every chat a separate conversation.
 fn variables(connection: &Connection) -> String {
     format!(
         "# {}\nOPENAI_API_BASE_URL={}\nOPENAI_API_KEY={}\nENABLE_FORWARD_USER_INFO_HEADERS=true\n",

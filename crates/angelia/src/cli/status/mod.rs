@@ -41,7 +41,7 @@ fn format(app: &App, status: &StatusResource, json: bool) -> Result<String, Comm
     Ok(render::render(status, &View::of_stdout(&app.environment), Timestamp::now()))
 }
 
-/// The exit code tells scripts whether a daemon runs.
+/// Returns the exit code, which tells scripts whether a daemon runs.
 fn exit_code(status: &StatusResource) -> Exit {
     if status.daemon.running { Exit::Done } else { Exit::Unavailable }
 }

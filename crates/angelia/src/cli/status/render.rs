@@ -15,10 +15,10 @@ use crate::cli::{
     },
 };
 
-/// The width of the names of the parts.
+/// Width of the labels.
 const LABEL: usize = 10;
 
-/// More schedules than this are only counted.
+/// Maximum number of schedules listed. If there are more, they are only counted.
 const MAX_SCHEDULES: usize = 3;
 
 pub(crate) fn render(status: &StatusResource, view: &View, now: Timestamp) -> String {
@@ -60,7 +60,7 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Adds a part with its name in front.
+    /// Adds a section, preceded by its label.
     fn line(&mut self, label: &str, style: Style, text: &str) {
         let mut label = self.view.cell(Style::Bold, label, LABEL);
         for line in break_parts(text, self.view.width.saturating_sub(LABEL)) {
@@ -70,7 +70,7 @@ impl Report<'_> {
         }
     }
 
-    /// Adds a row below a part. The last cell gets the rest of the width.
+    /// Adds a row below a section. The last cell gets the rest of the width.
     fn row(&mut self, cells: &[(Style, &str, usize)], last: &str) {
         let mut row = "  ".to_owned();
         let mut used = row.len();
@@ -254,7 +254,7 @@ impl Report<'_> {
     }
 }
 
-/// Returns the executor and the profile of an agent; of a spare process, its program.
+/// Returns the executor and the profile of an agent, or the program of a spare process.
 fn agent_kind(agent: &AgentResource) -> String {
     let executor = agent.executor.as_deref().filter(|_| agent.session_id.is_some());
     match (executor, agent.profile.as_deref()) {
@@ -264,11 +264,11 @@ fn agent_kind(agent: &AgentResource) -> String {
     }
 }
 
-/// Formats the rest of a quota, and its reset time.
+/// Formats what is left of a quota, and its reset time.
 pub(crate) fn format_quota(quota: &QuotaResource, now: Timestamp) -> (Style, String) {
     let is_over = quota.resets_at.is_some_and(|at| at <= now);
     let (style, left) = match quota.left_percent {
-        // A report from before the reset says nothing about now.
+        // A report from before the reset says nothing about the present.
         _ if is_over => (Style::Faint, "reset since the last report".to_owned()),
         _ if quota.exhausted => (Style::Bad, "used up".to_owned()),
         Some(left) if left < 20.0 => (Style::Warning, format!("{left:.0} % left")),

@@ -1,4 +1,4 @@
-//! `angelia status --watch`: the status, drawn again and again until `q` or Ctrl-C.
+//! `angelia status --watch`: redraws the status repeatedly until `q` or Ctrl-C.
 
 use std::{
     fs::File,
@@ -22,11 +22,11 @@ use crate::{
 };
 
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The interval where the output cannot be redrawn, so each status adds to it.
+/// Interval for output that cannot be redrawn, to which each status is appended.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// `is_live`: stdout is a terminal on which the cursor can be moved. Otherwise each status is
-/// written below the one before.
+/// Shows the status repeatedly. `is_live` means that stdout is a terminal whose cursor can be
+/// moved. Otherwise each status is written below the previous one.
 pub(super) async fn run(app: &App, json: bool, is_live: bool) -> Result<Exit, CommandError> {
     let failed = |error: io::Error| CommandError::internal(error);
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -68,8 +68,7 @@ pub(super) async fn run(app: &App, json: bool, is_live: bool) -> Result<Exit, Co
     }
 }
 
-/// Returns the sequence that draws a text over the last one: every line ends by clearing the rest
-/// of it.
+/// Returns the sequence that draws a text over the previous one, and clears the rest of every line.
 fn frame(text: &str, rows: usize) -> String {
     let mut frame = "\x1b[H".to_owned();
     let lines: Vec<&str> = text.lines().collect();
@@ -91,7 +90,7 @@ async fn next_key(keys: Option<&mut Keys>) -> Option<u8> {
     }
 }
 
-/// Single keys from the terminal, without echo; its mode is restored when dropped.
+/// Single keys from the terminal, without echo. Restores the terminal's mode on drop.
 struct Keys {
     typed: mpsc::Receiver<u8>,
     terminal: File,
@@ -109,8 +108,8 @@ impl Keys {
         tcsetattr(&terminal, OptionalActions::Now, &mode).ok()?;
         let (sender, typed) = mpsc::channel(16);
         let mut input = terminal.try_clone().ok()?;
-        // A blocking read from a terminal cannot be cancelled: the thread lives until the process
-        // ends.
+        // A blocking read from a terminal cannot be cancelled, so the thread lives until the
+        // process exits.
         let read = move || {
             let mut key = [0];
             while input.read_exact(&mut key).is_ok() && sender.blocking_send(key[0]).is_ok() {}
@@ -126,7 +125,7 @@ impl Drop for Keys {
     }
 }
 
-/// The terminal's other screen, so that the lines before the command come back at its end.
+/// The terminal's alternate screen, so that the earlier lines reappear when the command ends.
 struct LiveScreen;
 
 impl LiveScreen {

@@ -120,7 +120,7 @@ fn what_is_not_yaml_is_named_by_line() {
         .map(|(name, text)| format!("{name}: {}", first_problem(&load_error(text))))
         .collect();
     insta::assert_snapshot!(said.join("\n"), @"
-    a tab: config.yaml:2 is indented with a tab; YAML wants spaces
+    a tab: config.yaml:2 is indented with a tab; YAML requires spaces
     twice: config.yaml:2 says `listen` a second time; keep one of them
     open: config.yaml:1 is not valid YAML: unclosed bracket '{'
     colon: config.yaml:1 is not valid YAML: mapping values are not allowed in this context

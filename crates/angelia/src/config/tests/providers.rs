@@ -155,7 +155,7 @@ executors:
     insta::assert_snapshot!(load_error(text), @"
     the configuration is not valid:
       config.yaml:2: `providers.home` has no `api`; only the built-in providers need none: anthropic, openai, openrouter, deepseek, xai, gemini, azure, ollama, llamacpp, vllm, lmstudio
-      config.yaml:3: `providers.azure` has no `base_url`, which is another one for every customer
+      config.yaml:3: `providers.azure` has no `base_url`, which differs for every customer
       config.yaml:5: `profiles.none.executor` needs a `model`; write PROVIDER/MODEL, such as ollama/qwen3:8b
       config.yaml:6: `profiles.bare.model` names no provider; write PROVIDER/MODEL, such as ollama/qwen3:8b
       config.yaml:7: `profiles.typo.model` names the provider `olama`, but there is none of this name; did you mean `ollama`?
@@ -171,7 +171,7 @@ executors:
         load_error("profiles: {p: {executor: native, model: azure/gpt-5.5}}\n"),
         @"
         the configuration is not valid:
-          config.yaml:1: `profiles.p.model` needs `providers.azure.base_url`, which is another one for every customer
+          config.yaml:1: `profiles.p.model` needs `providers.azure.base_url`, which differs for every customer
         correct it, then try `angelia config check`
         "
     );

@@ -1,4 +1,4 @@
-//! The block of people who come from Hermes: the keys of a profile and a few of its own, with
+//! The block for people who come from Hermes: the keys of a profile and a few additional ones, with
 //! Hermes's defaults.
 
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ settings! {
     }
 }
 
-/// The whole block. Its own keys come first where it is shown.
+/// The whole block. Its additional keys come first when it is shown.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct BridgeProfile {
     #[serde(flatten)]

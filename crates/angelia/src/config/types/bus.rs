@@ -9,7 +9,7 @@ use crate::config::{
     setting::{TextSetting, settings},
 };
 
-/// The name of the daemon's endpoint where nothing else names it.
+/// The name of the daemon's endpoint if nothing else names it.
 pub(crate) const DEFAULT_ENDPOINT: &str = "angelia";
 
 /// The name of an endpoint of the bus.

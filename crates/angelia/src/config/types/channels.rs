@@ -1,4 +1,4 @@
-//! Chat platforms: how they are reached, and who may talk there.
+//! Chat platforms: how to reach them, and who may talk there.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,7 +33,8 @@ settings! {
         client_id: Option<SecretSetting> = None,
         /// DingTalk: the client secret of the app.
         client_secret: Option<SecretSetting> = None,
-        /// DingTalk: the template of cards with buttons and of answers that are shown while they are written.
+        /// DingTalk: the template for cards with buttons and for answers that are shown while they are being
+        /// written.
         card_template_id: Option<SecretSetting> = None,
         /// WeCom: the id of the bot.
         bot_id: Option<SecretSetting> = None,
@@ -41,25 +42,26 @@ settings! {
         secret: Option<SecretSetting> = None,
         /// Matrix: the user id of the bot, `@bot:example.org`.
         user_id: Option<SecretSetting> = None,
-        /// Makes this a channel of your own: a program that is its adapter, with its arguments (docs/chat.md).
+        /// Makes this a custom channel: the program that acts as its adapter, with its arguments
+        /// (docs/chat.md).
         command: Option<AgentCommand> = None,
-        /// The variables of this program, each as `{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`. Of our own
-        /// environment it gets only what agents get: PATH, HOME, LANG and the like.
+        /// The variables of this program, each as `{env: NAME}`, `{file: PATH}` or `{command: [PROGRAM, …]}`.
+        /// From our own environment it gets only what agents get: PATH, HOME, LANG and the like.
         env: BTreeMap<VariableName, SecretSetting> = BTreeMap::new(),
-        /// Another server of the same protocol, without a path; Matrix and Mattermost: your server. Credentials go
-        /// to this host only.
+        /// Another server that speaks the same protocol, without a path; for Matrix and Mattermost, your
+        /// server. Credentials are sent only to this host.
         base_url: Option<BaseUrl> = None,
-        /// The ids of the people who may talk; `[]`: nobody but those that `angelia access approve` let in.
+        /// The ids of the people who may talk; `[]`: only those let in by `angelia access approve`.
         allow: Vec<ChatId> = Vec::new(),
-        /// The ids of the roles whose people may talk too, where the platform has roles.
+        /// The ids of the roles whose members may talk too, if the platform has roles.
         roles: Vec<ChatId> = Vec::new(),
-        /// The ids of the group chats in which they may.
+        /// The ids of the group chats in which they may talk.
         groups: Vec<ChatId> = Vec::new(),
         /// The ids of the people who may decide approvals by chat; `[]`: nobody.
         approvers: Vec<ChatId> = Vec::new(),
         /// The profile of its turns.
         profile: Option<ProfileName> = None,
-        /// The folder that its agents work in; wins over the profile's.
+        /// The folder in which its agents work; overrides the profile's.
         cwd: Option<FixedPath> = None,
         /// How a message is handled while a turn runs: it is passed on to the turn, waits for its end, or
         /// stops it first.
@@ -74,7 +76,7 @@ settings! {
     ChatFields {
         /// The profile of its turns.
         profile: Option<ProfileName> = None,
-        /// The folder that its agents work in.
+        /// The folder in which its agents work.
         cwd: Option<FixedPath> = None,
         /// How a message is handled while a turn runs.
         busy: Option<BusyChoice> = None,
@@ -92,8 +94,8 @@ impl From<BusyChoice> for BusyPolicy {
 }
 
 impl ChannelFields {
-    /// The values that the owner must provide, by key. Which of them a platform has is in its row of
-    /// [`PLATFORMS`](crate::platforms::PLATFORMS).
+    /// Returns the values that the owner must provide, by key. The platform's row in
+    /// [`PLATFORMS`](crate::platforms::PLATFORMS) says which of them it has.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = (&'static str, &SecretSetting)> {
         let all = [
             ("token", &self.token),
@@ -116,7 +118,7 @@ impl ChannelFields {
     }
 }
 
-/// The name of a channel: a chat platform, or a program of the owner.
+/// The name of a channel: a chat platform, or one of the owner's programs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct ChannelName(pub(crate) Arc<str>);
 
@@ -132,7 +134,7 @@ impl TextSetting for ChannelName {
     }
 }
 
-/// The id of a person or of a chat, as the platform counts them: never a name, which people can change.
+/// The platform's id for a person or a chat. Never a name, because people can change names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ChatId(pub(crate) Arc<str>);
 
@@ -146,7 +148,7 @@ impl TextSetting for ChatId {
     }
 }
 
-/// A chat, or a thread of one: `CHAT` or `CHAT#THREAD`.
+/// A chat or one of its threads: `CHAT` or `CHAT#THREAD`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct ChatName(pub(crate) Arc<str>);
 
@@ -161,7 +163,7 @@ impl TextSetting for ChatName {
 }
 
 fn is_id(text: &str) -> bool {
-    // A name with a server, as in Matrix, is an id; without one it is a name that people can change.
+    // A name with a server, as in Matrix, is an id. Without one, it is a name that people can change.
     let is_name = text.starts_with('@') && !text.contains(':');
     !text.is_empty() && text.len() <= 255 && !is_name && !text.contains(char::is_whitespace)
 }

@@ -4,7 +4,7 @@ use angelia_core::model;
 
 use crate::config::setting::{Setting, ValueCursor};
 
-/// Declares an enum by its words; alternative spellings follow the first.
+/// Declares enums by their words. Alternative spellings follow the first.
 macro_rules! choice_enums {
     ($( $(#[$meta:meta])* $name:ident { $( $variant:ident = $word:literal $(| $alias:literal)* ),+ $(,)? } )+) => {
         $(
@@ -111,15 +111,15 @@ impl ExecutorName {
         }
     }
 
-    /// Returns the executor with this name, if a model id can stand for it: `auto` is no executor, and
+    /// Returns the executor with this name, if a model id can refer to it: `auto` is not an executor, and
     /// `acp` needs a command line.
     pub(crate) fn from_name(word: &str) -> Option<Self> {
         let all = [Self::Claude, Self::Codex, Self::Native, Self::Parrot];
         all.into_iter().find(|one| one.as_str() == word)
     }
 
-    /// Returns the executors that this setting allows, the preferred one first; the last of `auto`
-    /// needs nothing installed. `native` of `auto` also needs a model.
+    /// Returns the executors that this setting allows, the preferred one first. The last one of `auto` needs
+    /// nothing installed; `native`, as part of `auto`, also needs a model.
     pub(crate) const fn candidates(self) -> &'static [Self] {
         match self {
             Self::Auto => &[Self::Claude, Self::Codex, Self::Native, Self::Parrot],

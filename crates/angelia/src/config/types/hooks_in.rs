@@ -1,4 +1,4 @@
-//! Webhooks that begin turns.
+//! Webhooks that start turns.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::config::{
 };
 
 settings! {
-    /// A webhook that begins turns, at `POST /hooks/NAME`.
+    /// A webhook that starts turns, at `POST /hooks/NAME`.
     HookFields {
         /// Whose signature its requests carry.
         scheme: SchemeName = SchemeName::Angelia,
-        /// Where the secret is that they are signed with: `{env: NAME}`, `{file: PATH}` or
-        /// `{command: [PROGRAM, …]}`. Required.
+        /// Where to find the secret with which they are signed: `{env: NAME}`, `{file: PATH}` or `{command:
+        /// [PROGRAM, …]}`. Required.
         secret: Option<SecretSetting> = None,
         /// The profile of its turns; in model mode, unless the profile itself has a `mode`.
         profile: Option<ProfileName> = None,
@@ -26,7 +26,7 @@ settings! {
         /// The prompt: a template over `body`, `headers` and `name`, whose values are quoted as JSON. `null`: the
         /// whole body.
         prompt: Option<TemplateText> = None,
-        /// The channel or the endpoint of the bus that gets the answer.
+        /// The channel or bus endpoint that gets the answer.
         reply: Option<String> = None,
     }
 }
@@ -42,7 +42,7 @@ impl From<SchemeName> for HookScheme {
     }
 }
 
-/// The name of a webhook, in its path.
+/// The name of a webhook, as used in its path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct HookName(pub(crate) Arc<str>);
 
@@ -56,7 +56,7 @@ impl TextSetting for HookName {
     }
 }
 
-/// A text with `{{ … }}` in it.
+/// A text that contains `{{ … }}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct TemplateText(pub(crate) Arc<str>);
 

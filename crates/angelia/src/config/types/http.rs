@@ -1,4 +1,4 @@
-//! The settings of the model APIs under `/v1`, and the keys that give access to them.
+//! The settings of the model APIs under `/v1`, and the keys that grant access to them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -24,13 +24,13 @@ settings! {
         /// Names besides localhost under which this machine may be addressed: `name`, or
         /// `name:port`.
         allowed_hosts: Vec<String> = Vec::new(),
-        /// Web origins whose pages may call from a browser, as they stand in the `Origin` header.
+        /// Web origins whose pages may call from a browser, as they appear in the `Origin` header.
         allowed_origins: Vec<String> = Vec::new(),
         /// Further model ids and the ids they mean.
         model_aliases: BTreeMap<ModelId, String> = BTreeMap::new(),
         /// The profile for titles, tags and other side turns of chat programs.
         utility_profile: Option<String> = None,
-        /// How long a turn goes on after its streaming client has disconnected.
+        /// How long a turn continues after its streaming client has disconnected.
         disconnect_grace: Period = Period::seconds(10),
         /// How long a request's idempotency key is remembered.
         idempotency_window: Period = Period::hours(24),
@@ -46,7 +46,7 @@ settings! {
         sha256: KeyHash = KeyHash([0; 32]),
         /// The profiles it may use, and the words before the `/` of model ids.
         profiles: KeyProfiles = KeyProfiles::All,
-        /// The providers whose models it may use as `native/PROVIDER/MODEL`: they are paid for by the token.
+        /// The providers whose models it may use as `native/PROVIDER/MODEL`; these are billed by the token.
         providers: Vec<String> = Vec::new(),
         /// Whether it reaches agents that act on this machine, where `http.agent_mode` allows it.
         agent_mode: bool = false,

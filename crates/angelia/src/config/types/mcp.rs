@@ -1,5 +1,5 @@
-//! MCP servers, in the shape Claude Code uses: kept as JSON, and checked only far enough to refuse
-//! a definition that could not start.
+//! MCP servers, in the shape Claude Code uses: kept as JSON, and checked only far enough to refuse a
+//! definition that could not start.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::config::{
     setting::{Setting, TextSetting, ValueCursor},
 };
 
-/// The keys of `oauth` that no other agent has.
+/// The keys of `oauth` that no other agent uses.
 const OWN_LOGIN_KEYS: [&str; 4] = ["issuer", "device_url", "token_url", "scope"];
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -48,7 +48,7 @@ impl McpServer {
         parts.flat_map(|values| values.values().filter_map(Json::as_str))
     }
 
-    /// Returns the definition with the values masked that are likely to be secrets.
+    /// Returns the definition, with values that are likely to be secrets masked.
     fn with_masked_secrets(&self) -> Json {
         let mut shown = self.0.clone();
         for key in ["env", "headers"] {
@@ -95,8 +95,8 @@ impl Setting for McpServer {
     }
 }
 
-/// Checks `oauth` where it has a key that only our own logins have. Other agents use the same name for
-/// settings of theirs.
+/// Checks `oauth` if it has a key that only our own logins use. Other agents use the same name for their own
+/// settings.
 fn check_login(place: &ValueCursor<'_>, has_url: bool) -> Option<()> {
     let Some(entry) = place.node.entries().iter().find(|entry| entry.key == "oauth") else {
         return Some(());
@@ -108,7 +108,7 @@ fn check_login(place: &ValueCursor<'_>, has_url: bool) -> Option<()> {
         return place.reject("has `oauth`, which is for servers with a `url`");
     }
     let _fields: OAuthFields = place.read_entry(entry)?;
-    // An MCP server can name its issuer.
+    // An MCP server can name its issuer itself.
     match oauth_gap(&entry.node, false) {
         Some(gap) => place.reject(gap),
         None => Some(()),

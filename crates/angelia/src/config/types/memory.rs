@@ -1,4 +1,4 @@
-//! Whether agents keep something from session to session.
+//! Whether agents keep anything from session to session.
 
 use angelia_core::model::MemoryUse;
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
@@ -9,7 +9,7 @@ use crate::config::{
     setting::{Setting, ValueCursor},
 };
 
-/// Whether agents remember something.
+/// Whether agents remember anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MemorySetting(pub(crate) MemoryUse);
 

@@ -1,4 +1,4 @@
-//! The types of the configuration, one block per file. Each key is defined once: as a line in a
+//! The types of the configuration, one block per file. Each key is defined once, as a line in a
 //! [`settings!`](super::setting::settings) block.
 
 mod bridge;
@@ -58,11 +58,11 @@ use super::setting::settings;
 settings! {
     /// Angelia's configuration, `config.yaml`.
     ConfigFile {
-        /// The address that `angelia serve` listens on; port 0 takes any free port.
+        /// The address that `angelia serve` listens on; port 0 picks any free port.
         listen: ListenAddress = ListenAddress(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 4376)),
         /// Any number of profiles, by name; `default` is used when none is named.
         profiles: BTreeMap<ProfileName, Profile> = BTreeMap::new(),
-        /// The providers of models for `executor: native`, by name. Some are built in and need only a key.
+        /// The model providers for `executor: native`, by name. Some are built in and need only a key.
         providers: BTreeMap<ProviderName, ProviderFields> = BTreeMap::new(),
         /// Defaults that every profile of an executor inherits.
         executors: Executors = Executors::default(),
@@ -70,10 +70,10 @@ settings! {
         sessions: Sessions = Sessions::default(),
         /// How long `stop` and `restart` wait for running turns; a second signal ends the wait.
         drain: Period = Period::seconds(10),
-        /// Whether `run` and `chat` at a terminal notify the desktop when a question has waited for 5 s
-        /// and when a turn of 30 s or more has ended. `auto`: by `notify-send` in a desktop session,
-        /// else by the sequence OSC 777 on a terminal that is known to show it; `on`: that sequence on
-        /// any terminal.
+        /// Whether `run` and `chat` at a terminal notify the desktop when a question has waited for 5 s and
+        /// when a turn of 30 s or more has ended. `auto`: with `notify-send` in a desktop session, otherwise
+        /// with the sequence OSC 777 on a terminal that is known to show it; `on`: with that sequence on any
+        /// terminal.
         desktop_notifications: DesktopNotifications = DesktopNotifications::Auto,
         /// The daemon's log, `logs/angelia.log` in the home.
         log: LogSettings = LogSettings::default(),
@@ -85,7 +85,7 @@ settings! {
         bus: BusSettings = BusSettings::default(),
         /// Chat platforms, by name; a platform that is missing here is not connected.
         channels: BTreeMap<ChannelName, ChannelFields> = BTreeMap::new(),
-        /// Webhooks that begin turns, by the name in their path.
+        /// Webhooks that start turns, by the name in their path.
         hooks_in: BTreeMap<HookName, HookFields> = BTreeMap::new(),
         /// Prices of models, by id, for agents that report no cost (Codex and `native`); they
         /// override the built-in prices.
@@ -117,9 +117,9 @@ settings! {
         /// The output of one turn: text, tool input and tool output. A turn that reaches it ends as
         /// `partial`.
         output_bytes: ByteSize = ByteSize::mebibytes(64),
-        /// The bytes of all request bodies in memory at once; one caller may have a quarter.
+        /// The total size of all request bodies in memory at once; one caller may use a quarter of it.
         bodies_bytes: ByteSize = ByteSize::mebibytes(512),
-        /// The connections that one caller may have open over TCP.
+        /// How many TCP connections one caller may have open.
         connections_per_caller: BoundedCount<1, 4096> = BoundedCount(64),
     }
 }
@@ -127,7 +127,7 @@ settings! {
 settings! {
     /// The daemon's log, `logs/angelia.log` in the home.
     LogSettings {
-        /// The size at which a new file is begun.
+        /// The size at which a new file is started.
         max_size: ByteSize = ByteSize::mebibytes(20),
         /// How many older files are kept.
         keep: BoundedCount<0, 100> = BoundedCount(5),
@@ -148,8 +148,7 @@ settings! {
         max_queued_turns: BoundedCount<1, 4096> = BoundedCount(16),
         /// How long the record of a session is kept after its last turn.
         keep: Period = Period::days(90),
-        /// Whether each session is also written to a file of its own in `snapshots/` after every
-        /// turn, as JSON.
+        /// Whether each session is also written to its own file in `snapshots/` after every turn, as JSON.
         snapshots: bool = false,
     }
 }

@@ -15,10 +15,10 @@ pub(crate) struct Period {
     seconds: u64,
 }
 
-/// Largest first, so that a period is printed with the coarsest unit that fits.
+/// Largest first, so that a period is printed with the coarsest unit that divides it.
 const UNITS: &[(char, u64)] = &[('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
 
-/// A hundred years: a longer period is a typing error, and timers can add this much without
+/// A hundred years. A longer period is a typing error, and timers can add this much without
 /// overflow.
 const MAX_SECONDS: u64 = 36_500 * 86_400;
 
@@ -108,7 +108,7 @@ inline_schema!(Period, {
 });
 
 /// A period that ends something when it is over: a clock or a budget. A limit of 0 would end every
-/// turn before it has begun, and is always a mistake.
+/// turn before it starts, so it is always a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Limit(pub(crate) Period);
 

@@ -1,4 +1,4 @@
-//! A profile: all settings that decide how an agent is started and what it may do.
+//! A profile: all settings that determine how an agent is started and what it may do.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -50,11 +50,11 @@ settings! {
         allowed_tools: Vec<ToolPatternSetting> = Vec::new(),
         /// Tools that are always refused, whatever else allows them.
         disallowed_tools: Vec<ToolPatternSetting> = Vec::new(),
-        /// The agent's own tools that exist at all.
+        /// The agent's own tools that are available at all.
         tools: ToolSetSetting = ToolSetSetting(ToolSet::Default),
         /// MCP servers for this profile, by name, in the shape Claude Code uses.
         mcp_servers: BTreeMap<ServerName, McpServer> = BTreeMap::new(),
-        /// Variables set for the agent; they win over the rule that withholds others.
+        /// Variables set for the agent; they override the rule that withholds others.
         env: BTreeMap<VariableName, SecretValue> = BTreeMap::new(),
         /// Variables let through from our environment, besides PATH, HOME, USER, LOGNAME, SHELL,
         /// LANG, `LC_*`, TZ, TERM, TMPDIR, `SSH_AUTH_SOCK`, `*_PROXY`, `NODE_EXTRA_CA_CERTS` and
@@ -78,12 +78,12 @@ settings! {
         retry_timeout: Limit = Limit(Period::minutes(3)),
         /// How long an agent may take to compact its conversation.
         compaction_timeout: Limit = Limit(Period::minutes(10)),
-        /// How long work that an agent started in the background may go on after its answer.
+        /// How long work that an agent started in the background may continue after its answer.
         background_grace: Limit = Limit(Period::minutes(15)),
-        /// How long an approval waits for an answer; then it is declined, and the turn goes on.
+        /// How long an approval waits for an answer; then it is declined, and the turn continues.
         approval_timeout: Limit = Limit(Period::hours(24)),
-        /// How long a process waits for the results of its caller's tools; then it is released,
-        /// and the conversation can be continued all the same.
+        /// How long a process waits for the results of its caller's tools; then it is released, but the
+        /// conversation can still be continued.
         caller_tool_timeout: Limit = Limit(Period::minutes(10)),
         /// After this time a turn ends with the answer it has, as `partial`.
         budget_seconds: Option<Limit> = None,
@@ -102,16 +102,16 @@ settings! {
         /// The profiles that this profile's agent may delegate work to, with the tool `delegate`;
         /// none may do more than this one.
         delegate_to: Vec<String> = Vec::new(),
-        /// Whether sessions are reviewed in the background, by the daemon: a model looks at the conversation
-        /// once more and notes what is worth remembering. It costs tokens, so it is off.
+        /// Whether the daemon reviews sessions in the background: a model rereads the conversation and notes
+        /// what is worth remembering. This costs tokens, so it is off by default.
         review: ReviewSetting = ReviewSetting(None),
-        /// Keep text that changes from day to day out of the system prompt, so that the provider's
-        /// cache is used.
+        /// Keep text that changes from day to day out of the system prompt, so that the provider's cache can
+        /// be used.
         exclude_dynamic_system_prompt_sections: bool = true,
-        /// How many processes are kept started and waiting.
+        /// How many processes are started in advance and kept waiting.
         warm: BoundedCount<0, 64> = BoundedCount(1),
-        /// `native` only: the models that are asked, in this order, while the profile's own cannot answer
-        /// because its provider fails, limits requests or has no usable key: `[PROVIDER/MODEL, …]`.
+        /// `native` only: the models to try, in this order, while the profile's own cannot answer because its
+        /// provider fails, limits requests or has no usable key: `[PROVIDER/MODEL, …]`.
         fallback: Vec<ModelId> = Vec::new(),
         /// `native` only: how many requests one turn may send; then one more asks for an answer without
         /// tools, and the turn ends as `partial`.
@@ -131,11 +131,11 @@ settings! {
         sandbox_write: Vec<FixedPath> = Vec::new(),
         /// `native` only: whether commands in the sandbox may use TCP, to this machine included.
         network: bool = false,
-        /// `native` only: whether agents remember something from session to session, in files below
-        /// `memory/` of the home. `on`: what your own sessions tell; `{from: any}`: also what callers with a
-        /// key, people in chats and messages of the bus say.
+        /// `native` only: whether agents remember things from session to session, in files below `memory/` in
+        /// the home. `on`: from your own sessions; `{from: any}`: also from callers with a key, people in
+        /// chats and messages on the bus.
         memory: MemorySetting = MemorySetting(MemoryUse::Off),
-        /// `native` only: when a conversation is shortened, and what of it stays.
+        /// `native` only: when a conversation is shortened, and which part of it stays.
         compaction: CompactionFields = CompactionFields::default(),
     }
 }
@@ -146,10 +146,10 @@ settings! {
         /// How full the model's window may become, without the part that is kept free for an answer,
         /// before the older part of the conversation is replaced by a summary.
         at: Share = Share::new(0.85),
-        /// How many messages at the beginning always stay as they are, up to a tenth of the window.
+        /// How many messages at the beginning always stay unchanged, up to a tenth of the window.
         protect_first_n: BoundedCount<0, 1000> = BoundedCount(3),
-        /// What happens if the model gives no summary. `abort`: nothing is left out, and it is tried again
-        /// later; `truncate`: what the summary would have replaced is left out.
+        /// What happens if the model gives no summary. `abort`: nothing is dropped, and the summary is tried
+        /// again later; `truncate`: what the summary would have replaced is dropped.
         on_summary_failure: SummaryFailure = SummaryFailure::Abort,
     }
 }
@@ -171,7 +171,7 @@ impl From<&CompactionFields> for CompactionSettings {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ExecutorDefaults {
     values: Profile,
-    /// The keys that were set; all others are not inherited.
+    /// The keys that were set. All others are not inherited.
     inherited: Vec<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! The sources of a provider's keys.
+//! Where a provider's keys come from.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::config::{
 };
 
 settings! {
-    /// An identity of Microsoft Entra. What is missing comes from the variables that Azure's own libraries
-    /// read, from the identity of the machine, or from `az`.
+    /// A Microsoft Entra identity. Missing values come from the variables that Azure's own libraries read,
+    /// from the identity of the machine, or from `az`.
     EntraFields {
         /// The tenant. `null`: `AZURE_TENANT_ID`.
         tenant: Option<String> = None,
         /// The application, or the identity where the machine has several. `null`: `AZURE_CLIENT_ID`.
         client_id: Option<String> = None,
-        /// The variable with the secret of the application. `null`: `AZURE_CLIENT_SECRET`.
+        /// The variable with the application's secret. `null`: `AZURE_CLIENT_SECRET`.
         secret_env: Option<VariableName> = None,
         /// The file with the token of a workload. `null`: `AZURE_FEDERATED_TOKEN_FILE`.
         token_file: Option<FixedPath> = None,
@@ -29,22 +29,22 @@ settings! {
 }
 
 settings! {
-    /// A login by OAuth with a code (RFC 8628), by `angelia providers login`.
+    /// An OAuth login with a code (RFC 8628), made with `angelia providers login`.
     OAuthFields {
-        /// The address of the server that issues tokens; it says where.
+        /// The address of the server that issues tokens; it publishes the other two addresses.
         issuer: Option<BaseUrl> = None,
         /// The address at which codes are issued, for a server that does not publish it.
         device_url: Option<BaseUrl> = None,
         /// The address at which tokens are issued, for a server that does not publish it.
         token_url: Option<BaseUrl> = None,
-        /// The id of a client that is yours; none is built in.
+        /// The id of your own client; none is built in.
         client_id: Option<String> = None,
         /// The scope of the token. Many servers want `offline_access` in it for a login that lasts.
         scope: Option<String> = None,
     }
 }
 
-/// A place where a key may be.
+/// Where a key comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum KeySetting {
     Env(VariableName),
@@ -109,7 +109,7 @@ impl Setting for KeySetting {
 
     fn read(place: &ValueCursor<'_>) -> Option<Self> {
         const KEYS: [&str; 5] = ["env", "file", "command", "entra", "oauth"];
-        // A flag has no structure: it names a variable.
+        // A flag has no structure, so it names a variable.
         if place.is_untyped() {
             return VariableName::read(place).map(Self::Env);
         }
@@ -136,8 +136,9 @@ impl Setting for KeySetting {
     }
 }
 
-/// Says which keys of an `oauth` block are missing. `needs_address`: whether the block must say who issues the
-/// tokens. It looks at the keys that are written, because a value that cannot be read has been reported already.
+/// Returns which keys of an `oauth` block are missing. `needs_address` says whether the block must name the
+/// issuer of the tokens. Only checks that the keys are present, because unreadable values have already been
+/// reported.
 pub(super) fn oauth_gap(block: &Node, needs_address: bool) -> Option<&'static str> {
     if !has_client(block) {
         return Some(NO_CLIENT);
@@ -159,14 +160,14 @@ fn has_client(block: &Node) -> bool {
     block.get("client_id").is_some_and(|node| !node.is_null() && !is_blank(node))
 }
 
-/// Returns whether `issuer`, `device_url` and `token_url` are written.
+/// Returns whether `issuer`, `device_url` and `token_url` are present.
 fn address_keys(block: &Node) -> [bool; 3] {
     ["issuer", "device_url", "token_url"]
         .map(|key| block.get(key).is_some_and(|node| !node.is_null()))
 }
 
 impl OAuthFields {
-    /// Returns the addresses, of which [`oauth_gap`] has found enough.
+    /// Returns the addresses. [`oauth_gap`] has ensured that there are enough of them.
     pub(crate) fn addresses(&self) -> [Option<Arc<str>>; 3] {
         [&self.issuer, &self.device_url, &self.token_url]
             .map(|one| one.as_ref().map(|address| Arc::clone(&address.0)))

@@ -1,4 +1,4 @@
-//! The providers of models for `executor: native`.
+//! The model providers for `executor: native`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -21,10 +21,10 @@ use crate::config::{
 };
 
 settings! {
-    /// A provider of models.
+    /// A model provider.
     ProviderFields {
-        /// The API that it speaks. `null`: the one that the built-in provider of this name speaks;
-        /// any other name needs one.
+        /// The API that it speaks. `null`: the API of the built-in provider of this name; required for any
+        /// other name.
         api: Option<ApiName> = None,
         /// Its address, as the vendor's own library takes it: without `/v1` for `messages`, with it for
         /// the others. `null`: that of the built-in provider of this name.
@@ -45,9 +45,8 @@ settings! {
         quirks: QuirkSettings = QuirkSettings::default(),
         /// Facts about its models, by their ids. A model that is not listed can be used too.
         models: BTreeMap<ModelId, ModelFields> = BTreeMap::new(),
-        /// Whether the last request of a turn that failed is written to a file of its session, with
-        /// the known secrets masked; the five newest are kept. It helps to find out why a server
-        /// refuses requests.
+        /// Whether the last request of a failed turn is written to a file of its session, with the known
+        /// secrets masked; the five newest are kept. This helps to find out why a server refuses requests.
         dump_failed_requests: bool = false,
     }
 }
@@ -81,19 +80,19 @@ settings! {
         reasoning_echo: Option<EchoName> = None,
         /// The system prompt has the role `developer`.
         developer_role: Option<bool> = None,
-        /// Takes `store`.
+        /// Accepts `store`.
         store: Option<bool> = None,
-        /// Takes `stream_options`.
+        /// Accepts `stream_options`.
         stream_options: Option<bool> = None,
-        /// Takes `strict` on a tool.
+        /// Accepts `strict` on a tool.
         strict: Option<bool> = None,
-        /// The name of the limit of output.
+        /// The name of the output limit.
         max_tokens_field: Option<MaxTokensName> = None,
         /// The result of a tool must name the tool.
         tool_result_name: Option<bool> = None,
         /// Content is always a list of parts.
         list_content: Option<bool> = None,
-        /// Refuses two messages of the user in a row.
+        /// Refuses two user messages in a row.
         merge_user_turns: Option<bool> = None,
     }
 }
@@ -160,7 +159,7 @@ impl From<MaxTokensName> for MaxTokensField {
     }
 }
 
-/// The name of a provider, which stands before the `/` of a model.
+/// The name of a provider, which precedes the `/` in a model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct ProviderName(pub(crate) Arc<str>);
 
@@ -174,7 +173,7 @@ impl TextSetting for ProviderName {
     }
 }
 
-/// The address of a provider, without a slash at its end.
+/// The address of a provider, without a trailing slash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct BaseUrl(pub(crate) Arc<str>);
 

@@ -1,4 +1,4 @@
-//! Reviews of sessions in the background.
+//! Background reviews of sessions.
 
 use serde::{Serialize, Serializer};
 

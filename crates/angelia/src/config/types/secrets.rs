@@ -1,4 +1,4 @@
-//! Secrets of channels and webhooks: never in the file itself.
+//! Secrets of channels and webhooks, which are never in the file itself.
 
 use serde::{Serialize, Serializer};
 
@@ -8,7 +8,7 @@ use crate::config::{
     setting::{Setting, ValueCursor},
 };
 
-/// The place of a secret.
+/// Where a secret comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SecretSetting {
     Env(VariableName),

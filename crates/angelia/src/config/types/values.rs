@@ -32,7 +32,7 @@ impl<const MIN: u32, const MAX: u32> Setting for BoundedCount<MIN, MAX> {
     }
 }
 
-/// The number of agents that may live at once.
+/// The maximum number of live agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LiveAgentLimit {
     /// As many as fit into this machine's memory.
@@ -76,7 +76,7 @@ impl TextSetting for LiveAgentLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteSize(pub(crate) u64);
 
-/// The accepted units, the largest first.
+/// The accepted units, largest first.
 const BYTE_UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
 
 impl ByteSize {
@@ -84,7 +84,7 @@ impl ByteSize {
         Self(number << 20)
     }
 
-    /// Returns the number for an index or a length in memory.
+    /// Returns the number as an index or a length in memory.
     pub(crate) fn to_usize(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -145,7 +145,7 @@ impl Share {
         Self(share)
     }
 
-    /// Returns the share in thousandths, at least one.
+    /// Returns the share in thousandths, at least 1.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -193,7 +193,7 @@ impl TextSetting for FixedPath {
     }
 }
 
-/// A program: its path, or a name that is looked up on `PATH`.
+/// A program: its path, or a name to look up on `PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ProgramPath(pub(crate) String);
 
@@ -241,7 +241,7 @@ fn is_program(text: &str) -> bool {
     is_fixed_path(text) || (!text.is_empty() && !text.contains('/'))
 }
 
-/// Replaces the `~` of a path with the owner's home.
+/// Replaces the `~` in a path with the owner's home.
 pub(crate) fn expand_home(text: &str, home: Option<&Path>) -> Option<PathBuf> {
     if text == "~" {
         return home.map(Path::to_path_buf);
@@ -252,7 +252,7 @@ pub(crate) fn expand_home(text: &str, home: Option<&Path>) -> Option<PathBuf> {
     }
 }
 
-/// A profile's name; also the name of its working folder in model mode.
+/// A profile's name, which is also the name of its working folder in model mode.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct ProfileName(pub(crate) Arc<str>);
 
@@ -269,7 +269,7 @@ impl TextSetting for ProfileName {
     }
 }
 
-/// The name of a variable of the child's environment.
+/// The name of a variable in the child's environment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct VariableName(pub(crate) Arc<str>);
 
@@ -288,8 +288,8 @@ fn is_variable(text: &str) -> bool {
     !text.is_empty() && !text.contains(forbidden)
 }
 
-/// A variable that is passed from our environment to the child's; a `*` at the end stands for a
-/// family of names.
+/// A variable that is passed from our environment to the child's. A trailing `*` matches a family
+/// of names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PassedVariable(pub(crate) Arc<str>);
 
@@ -340,7 +340,7 @@ impl Setting for SecretValue {
     }
 }
 
-/// A pattern that names tools.
+/// A pattern that matches tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToolPatternSetting(pub(crate) ToolPattern);
 
@@ -360,7 +360,7 @@ impl TextSetting for ToolPatternSetting {
     }
 }
 
-/// The agent's own tools that exist.
+/// The agent's own tools that are available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ToolSetSetting(pub(crate) ToolSet);
 

@@ -190,9 +190,9 @@ fn what_cannot_be_a_channel_is_said() {
         machine.angelia(&["config", "check"]).assert_code(78).assert_stderr(words);
     };
     refused("{telegram: {command: [x]}}", "give it another name");
-    refused("{mine: {command: [x], token: {env: T}}}", "`token` belongs into `env`");
+    refused("{mine: {command: [x], token: {env: T}}}", "`token` belongs in `env`");
     refused("{mine: {command: [x], base_url: \"https://a.b\"}}", "`base_url` is an argument");
-    refused("{mine: {allow: [1]}}", "a channel of your own needs a `command`");
+    refused("{mine: {allow: [1]}}", "a custom channel needs a `command`");
     refused("{telegram: {env: {A: {env: B}}}}", "which is for channels with a `command`");
     refused("{weixin: {allow: [1]}}", "is not there yet: personal Weixin");
     machine.configure("");

@@ -139,7 +139,7 @@ fn a_mention_opens_a_thread_which_is_the_session() {
     assert!(server.messages(CHANNEL).iter().all(|one| one.thread.is_some()));
     // Slack keeps slashes for itself in threads.
     server.write_in_channel(OWNER, CHANNEL, Some(&first), &mention("!stop"));
-    wait_in_thread(&server, &first, "Nothing runs here");
+    wait_in_thread(&server, &first, "Nothing is running here");
     // Direct messages are one session, answered at the top.
     server.say(OWNER, "hello directly");
     wait_for_text(&server, Person::Owner, "hello directly");

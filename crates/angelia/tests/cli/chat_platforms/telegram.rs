@@ -165,9 +165,9 @@ fn a_chat_is_a_session_with_commands() {
         ("/usage", "1 turns"),
         ("/yolo", "do not know the command /yolo"),
         ("/cwd ..", "is not a folder below"),
-        ("/fork", "Going on in the copy"),
+        ("/fork", "Continuing in the copy"),
         ("/new", "begins a new session"),
-        ("/stop", "Nothing runs here"),
+        ("/stop", "Nothing is running here"),
         ("/approve abcd1234", "There is no approval"),
         ("/schedule every 1h: say hello", "Scheduled"),
         ("/schedule", "say hello"),
@@ -239,7 +239,7 @@ fn a_channel_is_checked_and_a_broken_one_does_not_keep_the_daemon_from_working()
     machine
         .angelia(&["config", "check"])
         .assert_code(78)
-        .assert_stderr("is no platform of this version");
+        .assert_stderr("is not a platform of this version");
 }
 
 #[test]

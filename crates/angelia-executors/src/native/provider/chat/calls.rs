@@ -1,6 +1,6 @@
-//! Puts tool calls together from the pieces of a stream. Servers disagree about which pieces have an
-//! index, an id and a name: some give every call the index 0, some repeat the id or the name in every
-//! piece, some leave out the id, and some send the arguments as an object.
+//! Assembles tool calls from the pieces of a stream. Servers disagree about which pieces have an
+//! index, an id and a name: some give every call the index 0, some repeat the id or the name in
+//! every piece, some omit the id, and some send the arguments as an object.
 
 use angelia_core::model::RawJson;
 use serde_json::value::RawValue;
@@ -29,7 +29,7 @@ impl CallAssembly {
         self.calls.is_empty()
     }
 
-    /// Adds a piece. Returns the name of the call if the piece has begun it.
+    /// Adds a piece. Returns the name of the call if the piece begins a new one.
     pub(super) fn add(&mut self, piece: &CallPiece<'_>) -> Option<String> {
         let id = piece.id.and_then(id_text);
         let index = piece.index.get();
@@ -54,7 +54,7 @@ impl CallAssembly {
         is_new.then(|| call.name.clone())
     }
 
-    /// Returns the call that a piece continues.
+    /// Returns the index of the call that a piece continues.
     fn place_of(
         &self,
         index: Option<i64>,
@@ -65,7 +65,8 @@ impl CallAssembly {
         let same_index =
             |call: &OpenCall| index.is_none() || call.index.is_none() || call.index == index;
         let place = if let Some(id) = id {
-            // A new id is a new call, whatever its index; a call that has none yet may get this one.
+            // A new id means a new call, whatever its index, unless a call is still waiting for its
+            // id.
             let known = |call: &OpenCall| same_index(call) && call.id.as_deref() == Some(id);
             let waiting = |call: &OpenCall| {
                 same_index(call) && call.id.is_none() && (name.is_empty() || call.name.is_empty())
@@ -82,8 +83,7 @@ impl CallAssembly {
         (!begins_another).then_some(place)
     }
 
-    /// Returns the calls in the order in which they began. An id that is missing or not the first of
-    /// its kind is made.
+    /// Returns the calls in the order in which they began. Missing and duplicate ids are replaced.
     pub(super) fn finish(self, place: u64) -> Vec<ReceivedCall> {
         let mut calls: Vec<ReceivedCall> = Vec::with_capacity(self.calls.len());
         for (number, call) in self.calls.into_iter().enumerate() {
@@ -101,7 +101,8 @@ impl CallAssembly {
 }
 
 impl OpenCall {
-    /// A name comes once, or again in every piece, or grows.
+    /// Adds the name from a piece. Servers send the name once, repeat it in every piece, or send it
+    /// in parts.
     fn add_name(&mut self, name: &str) {
         if name.starts_with(&self.name) {
             name.clone_into(&mut self.name);
@@ -113,7 +114,7 @@ impl OpenCall {
     fn add_arguments(&mut self, piece: &ArgumentsPiece) {
         match piece {
             ArgumentsPiece::Text(text) => self.arguments.push_str(text),
-            // An object is whole: a second one repeats or replaces the first.
+            // An object is complete, so a second one repeats or replaces the first.
             ArgumentsPiece::Object(text) => self.arguments.clone_from(text),
         }
     }
@@ -151,7 +152,7 @@ fn arguments_text(raw: &RawValue) -> ArgumentsPiece {
     }
 }
 
-/// Returns an id as text; an empty one is none.
+/// Returns an id as text; `None` if it is empty.
 fn id_text(raw: &RawValue) -> Option<String> {
     let text = serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().to_owned());
     (!text.is_empty()).then_some(text)

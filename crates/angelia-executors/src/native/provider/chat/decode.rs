@@ -1,4 +1,4 @@
-//! The chunks of a Chat Completions answer as events.
+//! Decodes the chunks of a Chat Completions answer into events.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ impl ChatDecoder {
         }
     }
 
-    /// A whole answer is one chunk whose delta has another name.
+    /// Decodes a complete answer, which is a chunk whose delta has another name.
     pub(in super::super) fn decode_document(&mut self, body: &str, out: &mut Vec<ProviderEvent>) {
         self.decode_frame(body, out);
     }
@@ -103,7 +103,7 @@ impl ChatDecoder {
                 model: chunk.model.as_str().map(Arc::from),
             });
         }
-        // We ask for one choice.
+        // We request only one choice.
         if let Some(choice) = chunk.choices.0.iter().flatten().next() {
             let delta = choice.delta.0.as_ref().or(choice.message.0.as_ref());
             if let Some(delta) = delta {
@@ -119,10 +119,10 @@ impl ChatDecoder {
     }
 
     fn handle_delta(&mut self, delta: &ChatDelta<'_>, out: &mut Vec<ProviderEvent>) {
-        // Some servers send the same thought under both names.
+        // Some servers send the same reasoning under both names.
         let texts = [delta.reasoning_content.as_str(), delta.reasoning.as_str()];
         if let Some(thought) = texts.into_iter().flatten().find(|text| !text.is_empty()) {
-            // A server that separates thoughts leaves no tags in the text.
+            // A server that separates reasoning leaves no tags in the text.
             if let Some(held) = self.tags.finish() {
                 self.write(held, out);
             }
@@ -145,7 +145,7 @@ impl ChatDecoder {
         }
     }
 
-    /// Adds a delta to its part; the other kind of part ends with it.
+    /// Adds a delta to its part. Ends an open part of the other kind.
     fn write(&mut self, delta: ProviderEvent, out: &mut Vec<ProviderEvent>) {
         let is_other = matches!(
             (&delta, &self.open),
@@ -212,7 +212,7 @@ impl ChatUsage {
     }
 }
 
-/// Returns the text of a content, which is a string or a list of parts.
+/// Returns the text of content, which is a string or a list of parts.
 fn content_text(raw: &RawValue) -> String {
     if let Ok(text) = serde_json::from_str::<BorrowedStr<'_>>(raw.get()) {
         return text.0.into_owned();

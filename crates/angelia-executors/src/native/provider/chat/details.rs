@@ -1,10 +1,10 @@
-//! Puts the details of reasoning together. A stream sends them in pieces; they must go back whole,
-//! in order, and otherwise unchanged.
+//! Assembles the details of reasoning. A stream sends them in pieces, but they must be sent back
+//! complete, in order, and otherwise unchanged.
 
 use angelia_core::model::RawJson;
 use serde_json::{Map, Value, value::RawValue};
 
-/// Fields whose pieces are joined; of all others the last value counts.
+/// Fields whose pieces are joined; for all others, the last value counts.
 const TEXT_FIELDS: [&str; 3] = ["text", "summary", "data"];
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ impl DetailAssembly {
     }
 }
 
-/// Whether a piece belongs to the detail before. Only a stream numbers its details.
+/// Returns whether a piece continues the previous detail. Only streams number their details.
 fn continues(last: &Map<String, Value>, piece: &Map<String, Value>) -> bool {
     let same = |key: &str| last.get(key) == piece.get(key);
     piece.contains_key("index") && same("index") && same("type")
@@ -46,7 +46,7 @@ fn join(last: &mut Map<String, Value>, piece: Map<String, Value>) {
             {
                 text.push_str(&more);
             }
-            // A piece leaves out what another one says.
+            // A piece may leave out what an earlier one has said.
             (Some(known), Value::Null) if !known.is_null() => {}
             (_, value) => {
                 last.insert(key, value);

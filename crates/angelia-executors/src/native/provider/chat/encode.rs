@@ -1,4 +1,4 @@
-//! A conversation as the body of a Chat Completions request.
+//! Encodes a conversation as the body of a Chat Completions request.
 
 use angelia_core::model::{Content, ReasoningEffort};
 use serde_json::value::RawValue;
@@ -19,10 +19,11 @@ use super::{
     },
 };
 
-/// The name that the schema of an answer must have.
+/// The name of an answer's schema, which the API requires.
 pub(in super::super) const ANSWER_NAME: &str = "answer";
 
-/// Encodes everything but the messages; the system prompt is one of them, and the first.
+/// Encodes everything except the conversation's messages. The system prompt is included, as the
+/// first message.
 pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
     let (settings, quirks) = (request.settings, request.quirks);
     let limit_if = |field| settings.max_output_tokens.filter(|_| quirks.max_tokens_field == field);
@@ -45,7 +46,7 @@ pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
     })
 }
 
-/// Returns the word for an effort, the same in both APIs of its inventor.
+/// Returns the name of an effort, which is the same in the Chat Completions and Responses APIs.
 pub(in super::super) const fn effort_word(effort: ReasoningEffort) -> &'static str {
     match effort {
         ReasoningEffort::Off => "none",
@@ -85,7 +86,7 @@ pub(in super::super) fn push_message(
     }
 }
 
-/// The mark of a server that takes marks, which must be on a part of a list.
+/// Returns a cache mark if the server accepts marks, which must be on a part of a list.
 fn cache_mark(quirks: &Quirks) -> Option<CacheMark> {
     (quirks.cache_marks && quirks.list_content).then_some(CacheMark {})
 }
@@ -103,7 +104,7 @@ fn push_results(batch: &ResultBatch, request: &ProviderRequest<'_>, out: &mut El
     let quirks = request.quirks;
     let mut images = Vec::new();
     for result in &batch.results {
-        // A string is the form that every server takes; images follow as the user's.
+        // Every server accepts a string; images follow in a user message.
         let mut text = String::new();
         for part in &result.content {
             match part {
@@ -175,7 +176,7 @@ fn request_call(call: &ModelCall) -> RequestCall<'_> {
     }
 }
 
-/// Encodes content as a string, if it is text and the server does not want a list.
+/// Encodes content as a string if it is only text and the server does not require a list.
 fn encode_content<'a>(content: &'a [Content], quirks: &Quirks) -> ChatContent<'a> {
     let text_of = |part: &'a Content| match part {
         Content::Text(text) => Some(&**text),
@@ -188,7 +189,7 @@ fn encode_content<'a>(content: &'a [Content], quirks: &Quirks) -> ChatContent<'a
     }
 }
 
-/// Encodes content as parts; the last text gets the mark.
+/// Encodes content as parts. The last text gets the cache mark.
 fn parts<'a>(content: &'a [Content], quirks: &Quirks) -> Vec<ChatPart<'a>> {
     let mark = cache_mark(quirks);
     let last_text = content.iter().rposition(|part| matches!(part, Content::Text(_)));

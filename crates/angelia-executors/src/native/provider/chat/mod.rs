@@ -1,11 +1,11 @@
 //! The Chat Completions API.
 //!
-//! - `wire`: its JSON types, both directions.
-//! - `encode`: a conversation as the body of a request.
-//! - `decode`: the chunks of an answer as events.
-//! - `calls`: puts tool calls together from their pieces.
-//! - `details`: puts the details of reasoning together from their pieces.
-//! - `think_tags`: separates thoughts that a model writes into its text.
+//! - `wire`: its JSON types, in both directions.
+//! - `encode`: encodes a conversation as the body of a request.
+//! - `decode`: decodes the chunks of an answer into events.
+//! - `calls`: assembles tool calls from their pieces.
+//! - `details`: assembles the details of reasoning from their pieces.
+//! - `think_tags`: separates reasoning that a model writes into its text.
 
 mod calls;
 mod decode;

@@ -1,5 +1,5 @@
-//! Separates thoughts that a model writes into its text: `<think>…</think>` at the very beginning of
-//! an answer. The tags may be cut anywhere by the chunks.
+//! Separates reasoning that a model writes into its text: `<think>…</think>` at the very beginning
+//! of an answer. Chunks may split the tags anywhere.
 
 use super::super::ProviderEvent;
 
@@ -24,7 +24,7 @@ enum State {
 }
 
 impl ThinkTags {
-    /// Returns the next text as deltas, as far as it is certain what it is.
+    /// Returns the next text as deltas. Holds back text that may be part of a tag.
     pub(super) fn split(&mut self, text: &str) -> Vec<ProviderEvent> {
         let mut deltas = Vec::new();
         self.held.push_str(text);
@@ -32,7 +32,7 @@ impl ThinkTags {
         deltas
     }
 
-    /// Returns what was held back when the text ends.
+    /// Ends the text, and returns what was held back.
     pub(super) fn finish(&mut self) -> Option<ProviderEvent> {
         let held = std::mem::take(&mut self.held);
         let is_thought = self.state == State::Thinking;
@@ -40,7 +40,7 @@ impl ThinkTags {
         delta(&held, is_thought)
     }
 
-    /// Handles what is held. Returns whether the rest can be handled too.
+    /// Processes the held text. Returns whether the rest can be processed too.
     fn advance(&mut self, deltas: &mut Vec<ProviderEvent>) -> bool {
         match self.state {
             State::Beginning => {
@@ -89,7 +89,7 @@ fn delta(text: &str, is_thought: bool) -> Option<ProviderEvent> {
     (!text.is_empty()).then(|| event(text.into()))
 }
 
-/// Returns the length of the longest end of `text` that begins the closing tag.
+/// Returns the length of the longest suffix of `text` that is a prefix of the closing tag.
 fn tag_start(text: &str) -> usize {
     (1..CLOSE.len()).rev().find(|length| text.ends_with(&CLOSE[..*length])).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The JSON types of the Chat Completions API, as far as we use them.
+//! The JSON types of the Chat Completions API, limited to what we use.
 
 use angelia_core::model::ToolChoice;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use super::super::{
 };
 use crate::lenient::{BorrowedStr, Lenient};
 
-/// The body of a request. The order of the fields is the order of the bytes: the messages come last.
+/// The body of a request. The fields are serialised in this order, so the messages come last.
 #[derive(Serialize)]
 pub(super) struct ChatBody<'a> {
     pub(super) model: &'a str,
@@ -34,7 +34,7 @@ pub(super) struct ChatBody<'a> {
     pub(super) tools: Vec<ChatTool<ToolFunction<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool_choice: Option<ChoiceWord<ChatTool<ChoiceName<'a>>>>,
-    /// Only the system prompt; the messages are encoded by themselves and put after it.
+    /// Only the system prompt; the messages are encoded separately and appended to it.
     pub(super) messages: Vec<ChatMessage<'a>>,
 }
 
@@ -74,8 +74,9 @@ pub(in super::super) struct ChoiceName<'a> {
     name: &'a str,
 }
 
-/// Returns the choice of a request in the words of both APIs of their inventor, which differ only in
-/// how they write a tool. `None`: the model chooses, which is what every server does by itself.
+/// Returns the tool choice of a request, for the Chat Completions and Responses APIs, which differ
+/// only in how they write a tool. `None` lets the model choose, which is the default of every
+/// server.
 pub(in super::super) fn tool_choice<'a, T>(
     request: &ProviderRequest<'a>,
     tool: impl FnOnce(ChoiceName<'a>) -> T,
@@ -91,7 +92,7 @@ pub(in super::super) fn tool_choice<'a, T>(
     }
 }
 
-/// The description of a tool, the same in both APIs of its inventor.
+/// The description of a tool, which is the same in the Chat Completions and Responses APIs.
 #[derive(Serialize)]
 pub(in super::super) struct ToolFunction<'a> {
     name: &'a str,
@@ -188,7 +189,7 @@ pub(super) struct RequestFunction<'a> {
     pub(super) arguments: &'a str,
 }
 
-/// A chunk of an answer, or a whole answer: the two differ in one name.
+/// A chunk of an answer, or a complete answer: the two differ only in the name of one field.
 #[derive(Deserialize)]
 pub(super) struct ChatChunk<'a> {
     #[serde(borrow, default)]
@@ -207,7 +208,7 @@ pub(super) struct ChatChunk<'a> {
 pub(super) struct ChatChoice<'a> {
     #[serde(borrow, default)]
     pub(super) delta: Lenient<ChatDelta<'a>>,
-    /// In place of the delta, in an answer that is not streamed.
+    /// Takes the place of `delta` in an answer that is not streamed.
     #[serde(borrow, default)]
     pub(super) message: Lenient<ChatDelta<'a>>,
     #[serde(borrow, default)]
@@ -231,7 +232,7 @@ pub(super) struct ChatDelta<'a> {
     pub(super) tool_calls: Lenient<Vec<CallPiece<'a>>>,
 }
 
-/// A part of a content that is a list.
+/// A part of content that is a list.
 #[derive(Deserialize)]
 pub(super) struct ContentPart<'a> {
     #[serde(borrow, default)]
@@ -268,12 +269,12 @@ pub(super) struct ChatUsage {
     pub(super) completion_tokens: Lenient<u64>,
     #[serde(default)]
     pub(super) prompt_tokens_details: Lenient<CachedTokens>,
-    /// The cached part, in another spelling.
+    /// The cached part, under another name.
     #[serde(default)]
     pub(super) prompt_cache_hit_tokens: Lenient<u64>,
 }
 
-/// The cached part of the input, in both APIs that include it in their count.
+/// The cached part of the input, for the two APIs that include it in their input count.
 #[derive(Clone, Copy, Deserialize)]
 pub(in super::super) struct CachedTokens {
     #[serde(default)]

@@ -1,12 +1,12 @@
-//! The type, code and words of an error, from any of the shapes in which servers send them:
-//! `{"type":"error","error":{…}}`, `{"error":{…}}`, `{"error":"…"}`, a bare `{"message":…}`, the last
-//! frame of a response that failed, or plain text.
+//! Reads the type, code and message of an error from any of the shapes in which servers send them:
+//! `{"type":"error","error":{…}}`, `{"error":{…}}`, `{"error":"…"}`, a bare `{"message":…}`, the
+//! last frame of a failed response, or plain text.
 
 use serde_json::Value;
 
 use crate::truncation::truncate_chars;
 
-/// Longer words are a page of HTML.
+/// Longer messages are cut, because they are usually HTML pages.
 const MAX_MESSAGE_CHARS: usize = 2_000;
 
 #[derive(Debug, Default, PartialEq)]
@@ -16,9 +16,9 @@ pub(super) struct ErrorBody {
     pub(super) message: String,
     pub(super) request_id: Option<String>,
     pub(super) is_upstream: bool,
-    /// A policy's reasons were given.
+    /// The error gives the reasons of a content policy.
     pub(super) is_moderation: bool,
-    /// The size of the window, where it has a field of its own.
+    /// The size of the window, if it has a field of its own.
     pub(super) window: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ impl ErrorBody {
         }
     }
 
-    /// Prefers the words of the error behind this one.
+    /// Prefers the type and message of the upstream error.
     fn take_words_of(&mut self, upstream: Self) {
         self.kind = upstream.kind.or(self.kind.take());
         if !upstream.message.is_empty() {

@@ -1,8 +1,8 @@
-//! The tables from the type, the words and the status of an error to its class.
+//! The tables that map the type, message and status of an error to its class.
 
 use super::{ErrorClass, body::ErrorBody, overflow};
 
-/// Types and codes that mean one thing wherever they occur.
+/// Types and codes that mean the same everywhere.
 const CODES: &[(&str, ErrorClass)] = &[
     ("insufficient_quota", ErrorClass::Billing),
     ("billing_error", ErrorClass::Billing),
@@ -34,7 +34,7 @@ const CODES: &[(&str, ErrorClass)] = &[
     ("cyber_policy", ErrorClass::Refused),
 ];
 
-/// Words that must all occur in the message, in lower case.
+/// Phrases in lower case. All phrases of an entry must occur in the message.
 const PHRASES: &[(&[&str], ErrorClass)] = &[
     (&["out of extra usage"], ErrorClass::Billing),
     (&["credit balance is too low"], ErrorClass::Billing),
@@ -57,10 +57,10 @@ const PHRASES: &[(&[&str], ErrorClass)] = &[
     (&["multimodal", "not support"], ErrorClass::ImageRefused),
 ];
 
-/// Words of a refusal that is about the token and not about what the account may do.
+/// Phrases in a refusal that is about the token, not about what the account may do.
 const UNVALIDATED_TOKEN: [&str; 2] = ["[wke=unauthenticated:", "token could not be validated"];
 
-/// Words about a key that will not be accepted again.
+/// Phrases about a key that will never be accepted again.
 const REVOKED: [&str; 4] = ["revoked", "deactivated", "has been disabled", "has been deleted"];
 
 pub(super) fn says_revoked(message: &str) -> bool {
@@ -68,7 +68,8 @@ pub(super) fn says_revoked(message: &str) -> bool {
     REVOKED.iter().any(|part| words.contains(part))
 }
 
-/// A request of ours that was found wrong; only then do words about images and schemas count.
+/// Statuses that blame our request. Except for billing, phrases count only with these statuses,
+/// with 500, or without a status.
 const REQUEST_FAULTS: [u16; 5] = [400, 404, 413, 415, 422];
 
 pub(super) fn class_of(status: Option<u16>, body: &ErrorBody) -> ErrorClass {
@@ -86,7 +87,7 @@ pub(super) fn class_of(status: Option<u16>, body: &ErrorBody) -> ErrorClass {
     let phrase = PHRASES.iter().find(|(parts, _)| parts.iter().all(|part| words.contains(part)));
     match phrase {
         Some((_, class @ ErrorClass::Billing)) => return *class,
-        // A server that fails may say anything; what it says of our request counts.
+        // A failing server may say anything; only what it says about our request counts.
         Some((_, class))
             if status.is_none_or(|status| REQUEST_FAULTS.contains(&status) || status == 500) =>
         {
@@ -111,7 +112,7 @@ fn class_of_status(status: Option<u16>, body: &ErrorBody) -> ErrorClass {
         Some(404) => ErrorClass::NotFound,
         Some(429) => ErrorClass::RateLimited,
         Some(503 | 529) => ErrorClass::Overloaded,
-        // Too large, and some servers do not say more.
+        // The request is too large, and some servers say no more than that.
         Some(400 | 413) if body.message.is_empty() => ErrorClass::Overflow { window: None },
         Some(413) => ErrorClass::Overflow { window: None },
         Some(408 | 409 | 500..) | None => ErrorClass::Unavailable,

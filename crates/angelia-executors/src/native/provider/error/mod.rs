@@ -1,10 +1,12 @@
-//! Classifies the errors of providers, so that the loop knows what can be done about them. The type and the words of an
-//! error decide before its status: an exhausted balance comes as 429, 402, 403 or 400.
+//! Classifies the errors of providers, so that the loop knows what to do about them. The type and
+//! message of an error take precedence over its status: an exhausted balance is reported as 429,
+//! 402, 403 or 400.
 //!
-//! - `body`: the type, code and words of an error, from any of the shapes they come in.
-//! - `classify`: the tables from words to classes.
-//! - `overflow`: the spellings of "the conversation is too long", and the window they tell.
-//! - `wait`: how long to wait, from headers and words.
+//! - `body`: reads the type, code and message of an error, in any of their shapes.
+//! - `classify`: the tables that map errors to classes.
+//! - `overflow`: the many ways to say "the conversation is too long", and the window that they
+//!   name.
+//! - `wait`: how long to wait, according to headers and messages.
 
 mod body;
 mod classify;
@@ -24,12 +26,12 @@ pub struct ProviderError {
     pub class: ErrorClass,
     /// `None` for an error inside an answer.
     pub status: Option<u16>,
-    /// The type or code of the error, in the provider's words.
+    /// The provider's own type or code of the error.
     pub code: Option<Arc<str>>,
-    /// The provider's words.
+    /// The provider's message.
     pub message: Arc<str>,
     pub request_id: Option<Arc<str>>,
-    /// The error is that of a provider behind this one; our own key is not concerned.
+    /// The error comes from a provider behind this one, so it does not concern our own key.
     pub is_upstream: bool,
     /// The wait that the provider asks for.
     pub retry_after: Option<Duration>,
@@ -37,7 +39,7 @@ pub struct ProviderError {
     pub should_retry: Option<bool>,
 }
 
-/// The meaning of an error for the next step.
+/// What an error means for the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
     /// The key is not accepted.
@@ -52,23 +54,23 @@ pub enum ErrorClass {
     Overloaded,
     /// The server failed or is not ready.
     Unavailable,
-    /// The conversation does not fit; the provider may have said what would.
+    /// The conversation does not fit. `window` is the size that the provider named, if any.
     Overflow {
         window: Option<u64>,
     },
-    /// The limit of output is higher than the model's.
+    /// The requested output limit is higher than the model's.
     OutputCap {
         limit: Option<u64>,
     },
     /// A policy refuses the content.
     Refused,
-    /// The model takes no images.
+    /// The model accepts no images.
     ImageRefused,
-    /// An image is larger than the provider takes.
+    /// An image is larger than the provider accepts.
     ImageTooLarge,
-    /// An image is none, or none that the provider can read.
+    /// An image is not one, or the provider cannot read it.
     ImageUnreadable,
-    /// The provider does not accept its own reasoning back.
+    /// The provider does not accept its own reasoning.
     ReasoningRejected,
     /// The schema of a tool cannot be compiled.
     SchemaRejected,
@@ -76,11 +78,11 @@ pub enum ErrorClass {
     Invalid,
 }
 
-/// The answer to a request that failed.
+/// The reply to a failed request.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorReply<'a> {
     pub status: u16,
-    /// Names in lower case.
+    /// The names are in lower case.
     pub headers: &'a [(&'a str, &'a str)],
     pub body: &'a str,
     pub now: Timestamp,
@@ -97,7 +99,7 @@ impl ProviderError {
         error
     }
 
-    /// From an error inside an answer.
+    /// Reads an error inside an answer.
     pub fn from_frame(frame: &str) -> Self {
         Self::new(None, ErrorBody::read(frame))
     }
@@ -122,15 +124,16 @@ impl ProviderError {
         }
     }
 
-    /// Whether it is about the key that the request carried, so that another key may be accepted.
+    /// Returns whether the error is about the key of the request, so that another key may be
+    /// accepted.
     pub const fn concerns_key(&self) -> bool {
         let by_class =
             matches!(self.class, ErrorClass::Auth | ErrorClass::Billing | ErrorClass::RateLimited);
         by_class && !self.is_upstream
     }
 
-    /// Whether the provider is at fault, or the account with it: another provider may answer the same
-    /// request.
+    /// Returns whether the provider or the account is at fault, so that another provider may answer
+    /// the same request.
     pub const fn is_of_provider(&self) -> bool {
         matches!(
             self.class,
@@ -143,13 +146,13 @@ impl ProviderError {
         )
     }
 
-    /// Whether the key will never be accepted again.
+    /// Returns whether the key will never be accepted again.
     pub fn is_revoked(&self) -> bool {
         self.class == ErrorClass::Auth && classify::says_revoked(&self.message)
     }
 
-    /// Whether the same request may succeed later. The provider's own word counts, except about an
-    /// account: neither a key nor a balance comes back by asking again.
+    /// Returns whether the same request may succeed later. The provider's own statement takes
+    /// precedence, except about an account: asking again restores neither a key nor a balance.
     pub fn is_transient(&self) -> bool {
         match self.class {
             ErrorClass::Auth | ErrorClass::Billing | ErrorClass::Forbidden => false,

@@ -1,13 +1,13 @@
-//! The spellings of "the conversation is too long" and of "the limit of output is too high", and the
-//! numbers in them.
+//! Recognises the many ways to say "the conversation is too long" and "the output limit is too
+//! high", and reads the numbers in them.
 
 use super::ErrorClass;
 
-/// Codes of an overflow.
+/// Codes that mean an overflow.
 const CODES: [&str; 3] =
     ["context_length_exceeded", "exceed_context_size_error", "model_context_window_exceeded"];
 
-/// Words of an overflow; all words of a row must occur, in lower case.
+/// Phrases that mean an overflow, in lower case. All phrases of an entry must occur.
 const PHRASES: &[&[&str]] = &[
     &["prompt is too long"],
     &["input is too long for requested model"],
@@ -26,7 +26,7 @@ const PHRASES: &[&[&str]] = &[
     &["request_too_large"],
 ];
 
-/// Words that precede the number of tokens that fit.
+/// Phrases before the number of tokens that fit.
 const BEFORE_WINDOW: [&str; 10] = [
     "maximum context length is ",
     "maximum context length of ",
@@ -40,10 +40,10 @@ const BEFORE_WINDOW: [&str; 10] = [
     "tokens > ",
 ];
 
-/// Words that follow it.
+/// Phrases after that number.
 const AFTER_WINDOW: [&str; 2] = [" maximum context length", " maximum"];
 
-/// Statuses with which servers report it; an error inside an answer has none.
+/// Statuses with which servers report an overflow; an error inside an answer has none.
 const STATUSES: [u16; 4] = [400, 413, 422, 500];
 
 pub(super) fn find(
@@ -56,7 +56,8 @@ pub(super) fn find(
     if !possible || words.contains("rate limit") {
         return None;
     }
-    // Before the phrases: this is about our limit, not about the conversation.
+    // This comes before the phrases, because it is about our output limit, not about the
+    // conversation.
     if let Some(cap) = output_cap(words) {
         return Some(cap);
     }
@@ -66,7 +67,7 @@ pub(super) fn find(
         .then(|| ErrorClass::Overflow { window: window.or_else(|| window_in(words)) })
 }
 
-/// Finds `max_tokens: 100000 > 64000` and its relatives.
+/// Finds `max_tokens: 100000 > 64000` and similar phrases.
 fn output_cap(words: &str) -> Option<ErrorClass> {
     const FIELDS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
     const SIGNS: [&str; 5] =
@@ -82,7 +83,7 @@ fn output_cap(words: &str) -> Option<ErrorClass> {
     is_cap.then_some(ErrorClass::OutputCap { limit })
 }
 
-/// Finds `4000 > 4096 - 1000`: the window less the prompt is what an answer may have.
+/// Finds `4000 > 4096 - 1000`: an answer may have the window minus the prompt.
 fn room_beside_prompt(words: &str) -> Option<u64> {
     let (_, rest) = words.split_once(" > ")?;
     let (window, rest) = rest.split_once(" - ")?;

@@ -1,11 +1,11 @@
-//! Reads the wait that a provider asks for, from a header (seconds, milliseconds, a date, the time of a reset) or
-//! from its words.
+//! Reads how long a provider wants us to wait, from a header (seconds, milliseconds, a date, the
+//! time of a reset) or from its message.
 
 use std::{sync::Arc, time::Duration};
 
 use jiff::{Timestamp, fmt::rfc2822};
 
-/// Headers that name a request, the first that is there.
+/// Headers with the id of a request; the first one present is used.
 pub(in crate::native) const REQUEST_IDS: [&str; 5] =
     ["request-id", "x-request-id", "apim-request-id", "x-generation-id", "cf-ray"];
 
@@ -42,7 +42,7 @@ fn seconds_or_date(text: &str, now: Timestamp) -> Option<Duration> {
     Some(until(at, now))
 }
 
-/// Returns the wait until the latest reset of a limit of which nothing is left.
+/// Returns the wait until all exhausted limits are reset.
 fn reset_wait(headers: &[(&str, &str)], now: Timestamp) -> Option<Duration> {
     let value = |name: &str| {
         headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.trim())
@@ -57,7 +57,7 @@ fn reset_wait(headers: &[(&str, &str)], now: Timestamp) -> Option<Duration> {
     resets.max()
 }
 
-/// Reads a time (RFC 3339, or milliseconds since 1970) or a duration such as `6m0s`.
+/// Reads a time (RFC 3339, or milliseconds since 1970) or a duration (seconds, or such as `6m0s`).
 fn reset_time(text: &str, now: Timestamp) -> Option<Duration> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(until(at, now));

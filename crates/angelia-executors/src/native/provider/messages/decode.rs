@@ -1,4 +1,4 @@
-//! The frames of a Messages answer as events.
+//! Decodes the frames of a Messages answer into events.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -69,7 +69,7 @@ impl MessagesDecoder {
         }
     }
 
-    /// Decodes a whole message: its blocks, as if each had begun and ended.
+    /// Decodes a complete message, as if each of its blocks had begun and ended in a stream.
     pub(in super::super) fn decode_document(&mut self, body: &str, out: &mut Vec<ProviderEvent>) {
         let was_read = read_frame(body, |text| {
             let message: MessagesAnswer<'_> = serde_json::from_str(text)?;
@@ -125,7 +125,7 @@ impl MessagesDecoder {
                     out.push(unknown_frame(kind, text));
                 }
                 (Some(delta), Some(block)) => block.append(delta, out),
-                // A block that was never begun: its text is an answer all the same.
+                // The block was never begun, but its text belongs to the answer all the same.
                 (Some(delta), None) => {
                     let mut block = OpenBlock::for_delta(delta);
                     block.append(delta, out);
@@ -163,7 +163,7 @@ impl MessagesDecoder {
         frame: &str,
         out: &mut Vec<ProviderEvent>,
     ) {
-        // A server that forgets to end a block must not lose it.
+        // If the server forgot to end the last block with this index, it must not be lost.
         self.end_block(index, out);
         let text_of = |text: Option<&str>| text.unwrap_or_default().to_owned();
         let open = match block.kind.as_str().unwrap_or_default() {
@@ -181,7 +181,7 @@ impl MessagesDecoder {
             "tool_use" => {
                 let name = text_of(block.name.as_str());
                 out.push(ProviderEvent::CallBegin { name: name.as_str().into() });
-                // Empty in a stream, unless the server sends the call at once.
+                // In a stream, the input is empty unless the server sends the whole call at once.
                 let whole = block.input.map(RawValue::get).filter(|input| *input != "{}");
                 let arguments = text_of(whole);
                 OpenBlock::Call { id: text_of(block.id.as_str()), name, arguments }
@@ -221,7 +221,7 @@ impl MessagesDecoder {
         out.push(ProviderEvent::Part(part));
     }
 
-    /// Counts are cumulative, and a frame repeats only some of them.
+    /// Updates the counts. They are cumulative, and a frame repeats only some of them.
     fn count(&mut self, usage: Option<MessagesUsage>, out: &mut Vec<ProviderEvent>) {
         let Some(usage) = usage else { return };
         let old = self.usage;
@@ -236,7 +236,7 @@ impl MessagesDecoder {
 }
 
 impl OpenBlock {
-    /// Returns the block that a delta without one must belong to.
+    /// Returns an empty block of the kind that a delta belongs to.
     fn for_delta(delta: &BlockDelta<'_>) -> Self {
         if delta.partial_json.0.is_some() {
             Self::Call { id: String::new(), name: String::new(), arguments: String::new() }

@@ -1,4 +1,4 @@
-//! A conversation as the body of a Messages request.
+//! Encodes a conversation as the body of a Messages request.
 
 use angelia_core::model::{Content, ReasoningEffort, ToolChoice};
 
@@ -16,13 +16,13 @@ use super::{
     },
 };
 
-/// The API demands a limit of output; this one suits every current model.
+/// The API requires an output limit; this one suits every current model.
 const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
-/// The smallest budget for thinking that the API accepts.
+/// The minimum thinking budget that the API accepts.
 const MIN_THINKING_TOKENS: u64 = 1_024;
 
-/// Encodes everything but the messages.
+/// Encodes everything except the messages.
 pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
     let (settings, quirks) = (request.settings, request.quirks);
     let max_tokens = settings.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
@@ -44,7 +44,7 @@ pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
     let system = (!system.trim().is_empty())
         .then_some(RequestBlock::Text { text: system, cache_control: mark });
     let tool_choice = tool_choice(request);
-    // The API refuses thoughts before a call that it is told to make.
+    // The API does not allow thinking before a forced tool call.
     let is_forced = matches!(tool_choice, Some(ChosenTool::Any | ChosenTool::Tool { .. }));
     let effort = settings.effort.filter(|_| !is_forced);
     let (thinking, effort) = thinking(effort, max_tokens, quirks);
@@ -81,7 +81,7 @@ pub(in super::super) fn push_message(message: &Message, quirks: &Quirks, out: &m
                 is_error: !result.ok,
                 cache_control: None,
             });
-            // Results come first, whatever the person said meanwhile.
+            // Results come first, before anything that the person wrote in the meantime.
             let content = results.chain(blocks(&batch.steering)).collect();
             push_user_side(content, quirks, out);
         }
@@ -97,7 +97,7 @@ fn push_user_side(mut content: Vec<RequestBlock<'_>>, quirks: &Quirks, out: &mut
     }
 }
 
-/// Returns the choice of a request. `None`: the model chooses, which it does by itself.
+/// Returns the tool choice of a request. `None` lets the model choose, which is the default.
 fn tool_choice<'a>(request: &ProviderRequest<'a>) -> Option<ChosenTool<'a>> {
     match &request.settings.tool_choice {
         _ if request.tools.is_empty() => None,
@@ -126,7 +126,7 @@ fn thinking(
             (Some(thinking), Some(effort))
         }
         ThinkingForm::Budget => {
-            // The budget is part of the output, and an answer must fit besides.
+            // The budget is part of the output, and there must be room left for the answer.
             let budget_tokens = budget.min(max_tokens / 2);
             let fits = budget_tokens >= MIN_THINKING_TOKENS;
             (fits.then_some(Thinking::Enabled { budget_tokens }), None)

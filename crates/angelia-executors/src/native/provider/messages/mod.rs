@@ -1,8 +1,8 @@
 //! The Messages API.
 //!
-//! - `wire`: its JSON types, both directions.
-//! - `encode`: a conversation as the body of a request.
-//! - `decode`: the frames of an answer as events.
+//! - `wire`: its JSON types, in both directions.
+//! - `encode`: encodes a conversation as the body of a request.
+//! - `decode`: decodes the frames of an answer into events.
 
 mod decode;
 mod encode;

@@ -1,4 +1,4 @@
-//! The JSON types of the Messages API, as far as we use them.
+//! The JSON types of the Messages API, limited to what we use.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::super::request::SchemaText;
 use crate::lenient::{BorrowedStr, Lenient};
 
-/// The body of a request. The order of the fields is the order of the bytes: the messages come last.
+/// The body of a request. The fields are serialised in this order, so the messages come last.
 #[derive(Serialize)]
 pub(super) struct MessagesBody<'a> {
     pub(super) model: &'a str,
@@ -22,7 +22,7 @@ pub(super) struct MessagesBody<'a> {
     pub(super) tool_choice: Option<ChosenTool<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) system: Vec<RequestBlock<'a>>,
-    /// The messages are encoded by themselves and put here.
+    /// The messages are encoded separately and inserted here.
     pub(super) messages: [RequestMessage<'a>; 0],
 }
 
@@ -113,14 +113,14 @@ pub(super) struct ImageSource<'a> {
     pub(super) data: String,
 }
 
-/// Asks the provider to keep everything up to here.
+/// Asks the provider to cache everything up to here.
 #[derive(Clone, Copy, Serialize)]
 #[serde(tag = "type", rename = "ephemeral")]
 pub(in super::super) struct CacheMark {}
 
 impl CacheMark {
-    /// The bytes of a mark in an object that has other fields before it. No string of JSON contains them,
-    /// because its quotes are escaped.
+    /// The bytes of a mark in an object that has other fields before it. A JSON string cannot
+    /// contain them, because its quotes are escaped.
     pub(in super::super) const FIELD: &'static str = r#","cache_control":{"type":"ephemeral"}"#;
 }
 
@@ -141,7 +141,7 @@ pub(super) struct MessagesFrame<'a> {
     pub(super) usage: Lenient<MessagesUsage>,
 }
 
-/// A whole message, or the head of a streamed one.
+/// A complete message, or the head of a streamed one.
 #[derive(Deserialize)]
 pub(super) struct MessagesAnswer<'a> {
     #[serde(borrow, default)]
@@ -154,7 +154,7 @@ pub(super) struct MessagesAnswer<'a> {
     pub(super) stop_reason: Lenient<BorrowedStr<'a>>,
     #[serde(default)]
     pub(super) usage: Lenient<MessagesUsage>,
-    /// Set in an error instead of a message.
+    /// Present in an error instead of a message.
     #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
 }

@@ -1,4 +1,4 @@
-//! The frames of a Responses answer as events.
+//! Decodes the frames of a Responses answer into events.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::{
     wire::{OutputItem, ResponseObject, ResponsesFrame, ResponsesUsage},
 };
 
-/// Frames that say only what others say too.
+/// Frames that only repeat what others say.
 const SILENT_FRAMES: [&str; 9] = [
     "response.content_part.added",
     "response.content_part.done",
@@ -32,11 +32,11 @@ pub struct ResponsesDecoder {
     begun: bool,
     /// Items that have begun and not ended.
     open: Vec<OpenItem>,
-    /// Items that have ended before one with a lower index.
+    /// Items that ended before one with a lower index.
     waiting: BTreeMap<u64, ItemContent>,
     /// The index of the next item to report.
     next_index: u64,
-    /// Number of items reported.
+    /// The number of reported items.
     reported: usize,
     calls: usize,
     stop: Option<StopReason>,
@@ -189,8 +189,8 @@ impl ResponsesDecoder {
         }
     }
 
-    /// Returns the open item that a delta belongs to: by index, by id, or else the last of its kind.
-    /// If there is none, it begins here.
+    /// Returns the open item that a delta belongs to: by index, by id, or else the last of its
+    /// kind. Begins a new item if there is none.
     fn item_for(&mut self, frame: &ResponsesFrame<'_>, fresh: ItemContent) -> &mut OpenItem {
         let kind = std::mem::discriminant(&fresh);
         let place = self.place_of(frame, frame.item_id.as_str(), |item| {
@@ -268,8 +268,8 @@ impl ResponsesDecoder {
         }
     }
 
-    /// Handles the last frame, which repeats the whole answer. Items that were never seen are taken
-    /// from it.
+    /// Handles the last frame, which repeats the whole answer. If no item was reported before, they
+    /// are taken from it.
     fn finish(&mut self, response: &ResponseObject<'_>, text: &str, out: &mut Vec<ProviderEvent>) {
         self.report_waiting(out);
         for item in std::mem::take(&mut self.open) {
@@ -313,7 +313,7 @@ impl ResponsesDecoder {
     }
 }
 
-/// Shows the text of an item that had no deltas.
+/// Emits the text of an item that had no deltas, or the beginning of a call.
 fn show_unseen(content: &ItemContent, out: &mut Vec<ProviderEvent>) {
     match content {
         ItemContent::Text(text) => push_delta(text, ProviderEvent::TextDelta, out),

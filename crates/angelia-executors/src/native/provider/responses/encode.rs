@@ -1,4 +1,4 @@
-//! A conversation as the body of a Responses request.
+//! Encodes a conversation as the body of a Responses request.
 
 use angelia_core::model::Content;
 
@@ -17,10 +17,10 @@ use super::{
     },
 };
 
-/// Asks for reasoning in a form that can be sent back, because the provider keeps nothing.
+/// Asks for reasoning in a form that can be sent back, because the provider stores nothing.
 const SEALED_REASONING: &str = "reasoning.encrypted_content";
 
-/// Encodes everything but the items.
+/// Encodes everything except the items.
 pub(in super::super) fn encode_head(request: &ProviderRequest<'_>) -> Vec<u8> {
     let (settings, quirks) = (request.settings, request.quirks);
     let echoes = quirks.reasoning_echo == ReasoningEcho::Encrypted;
@@ -93,7 +93,7 @@ fn assistant_item<'a>(part: &'a AssistantPart, quirks: &Quirks) -> Option<InputI
     }
 }
 
-/// One text is a string, which every server takes.
+/// Encodes the output of a call. A single text becomes a string, which every server accepts.
 fn call_output(content: &[Content]) -> CallOutput<'_> {
     match content {
         [Content::Text(text)] => CallOutput::Text(text),

@@ -1,5 +1,5 @@
-//! The items of an answer while they are written. A finished item replaces what its deltas have
-//! built; where a server sends none, the deltas are all there is.
+//! The items of an answer while they are being written. A finished item replaces what its deltas
+//! have built up. If a server sends no finished item, the deltas are all there is.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) struct OpenItem {
     pub(super) index: Option<u64>,
     pub(super) id: Option<String>,
     pub(super) content: ItemContent,
-    /// The number of the paragraph of the summary that is being written.
+    /// The index of the summary's paragraph that is being written.
     pub(super) paragraph: u64,
 }
 
@@ -27,7 +27,7 @@ pub(super) enum ItemContent {
 }
 
 impl ItemContent {
-    /// Returns the content of an item; `None` for a kind that we do not know.
+    /// Returns the content of an item; `None` if its kind is unknown.
     pub(super) fn of(item: &OutputItem<'_>) -> Option<Self> {
         let texts = || joined(item.content.0.iter().flatten());
         match item.kind.as_str()? {
@@ -61,7 +61,7 @@ impl ItemContent {
         }
     }
 
-    /// Returns the finished form of the item, with the text of this one if it leaves that out.
+    /// Returns the finished item, with the text of this one if the finished item omits it.
     pub(super) fn replaced_by(self, mut finished: Self) -> Self {
         if !finished.has_text() {
             let (Self::Text(kept)
@@ -75,7 +75,7 @@ impl ItemContent {
         finished
     }
 
-    /// Returns the part; `None` if there is nothing in it. `made_id` is for a call without an id.
+    /// Returns the part; `None` if it is empty. `made_id` returns the id for a call without one.
     pub(super) fn into_part(self, made_id: impl FnOnce() -> Arc<str>) -> Option<AnswerPart> {
         match self {
             Self::Text(text) if text.is_empty() => None,

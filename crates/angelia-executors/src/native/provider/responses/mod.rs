@@ -1,9 +1,9 @@
 //! The Responses API, used without the provider's own storage.
 //!
-//! - `wire`: its JSON types, both directions.
-//! - `encode`: a conversation as the body of a request.
-//! - `decode`: the frames of an answer as events.
-//! - `items`: the items of an answer while they are written.
+//! - `wire`: its JSON types, in both directions.
+//! - `encode`: encodes a conversation as the body of a request.
+//! - `decode`: decodes the frames of an answer into events.
+//! - `items`: the items of an answer while they are being written.
 
 mod decode;
 mod encode;

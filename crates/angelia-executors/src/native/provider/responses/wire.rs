@@ -1,4 +1,4 @@
-//! The JSON types of the Responses API, as far as we use them.
+//! The JSON types of the Responses API, limited to what we use.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::super::chat::{CachedTokens, ChoiceName, ChoiceWord, ToolFunction};
 use crate::lenient::{BorrowedStr, Lenient};
 
-/// The body of a request. The order of the fields is the order of the bytes: the items come last.
+/// The body of a request. The fields are serialised in this order, so the items come last.
 #[derive(Serialize)]
 pub(super) struct ResponsesBody<'a> {
     pub(super) model: &'a str,
@@ -29,7 +29,7 @@ pub(super) struct ResponsesBody<'a> {
     pub(super) tools: Vec<ResponsesTool<ToolFunction<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tool_choice: Option<ChoiceWord<ResponsesTool<ChoiceName<'a>>>>,
-    /// The items are encoded by themselves and put here.
+    /// The items are encoded separately and inserted here.
     pub(super) input: [InputItem<'a>; 0],
 }
 
@@ -89,7 +89,7 @@ pub(super) struct ResponsesFrame<'a> {
     pub(super) kind: Lenient<BorrowedStr<'a>>,
     #[serde(borrow, default)]
     pub(super) response: Lenient<ResponseObject<'a>>,
-    /// Some servers leave out both.
+    /// Some servers send neither `output_index` nor `item_id`.
     #[serde(default)]
     pub(super) output_index: Lenient<u64>,
     #[serde(borrow, default)]
@@ -102,7 +102,7 @@ pub(super) struct ResponsesFrame<'a> {
     pub(super) summary_index: Lenient<u64>,
 }
 
-/// The whole answer; while it is written, only its head.
+/// The complete answer, or only its head while it is being written.
 #[derive(Deserialize)]
 pub(super) struct ResponseObject<'a> {
     #[serde(borrow, default)]
@@ -148,7 +148,7 @@ pub(super) struct OutputItem<'a> {
     pub(super) encrypted_content: Lenient<BorrowedStr<'a>>,
 }
 
-/// A text of an item, of whatever kind.
+/// A text of an item of any kind.
 #[derive(Deserialize)]
 pub(super) struct ItemText<'a> {
     #[serde(borrow, default)]

@@ -1,4 +1,5 @@
-//! The login with a code: the person opens a page, enters the code, and we ask the server until it is done.
+//! Logs in with a code: the person enters the code on a web page, and we poll the server until that
+//! is done.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,27 +19,27 @@ use crate::{
 
 const DEVICE_GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
-/// The default interval between two questions to the server.
+/// The default polling interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The time that is added to the interval after the server has found it too short.
+/// Added to the interval when the server says that we poll too often.
 const SLOWER: Duration = Duration::from_secs(5);
 
 /// The default lifetime of a code.
 const DEFAULT_LIFETIME: Duration = Duration::from_mins(15);
 
-/// The code of a login, and the pages on which a person confirms it.
+/// The code of a login, and the pages where a person confirms it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceCode {
     pub user_code: Arc<str>,
-    /// The page on which the code is entered.
+    /// The page where the code is entered.
     pub page: Arc<str>,
     /// The same page with the code in it.
     pub page_with_code: Option<Arc<str>>,
     pub lifetime: Duration,
 }
 
-/// A login that waits for the person.
+/// A login that waits for the person to confirm it.
 #[derive(Debug)]
 pub struct PendingLogin {
     pub code: DeviceCode,
@@ -78,7 +79,7 @@ pub async fn begin_login(settings: &OAuthSettings) -> Result<PendingLogin, Failu
     Ok(PendingLogin { code, device_code, interval, addresses, settings: settings.clone() })
 }
 
-/// The server's answer about a login that waits.
+/// The server's answer about a pending login.
 #[derive(Debug, PartialEq, Eq)]
 enum LoginProgress {
     Waiting,
@@ -88,7 +89,7 @@ enum LoginProgress {
 }
 
 impl PendingLogin {
-    /// Waits for the person, and stores the login.
+    /// Waits for the person to confirm the login, and stores it.
     pub async fn finish(mut self, host: &ExecutorHost) -> Result<(), Failure> {
         let failed = |message: String| {
             let message = format!("the login to {} failed: {message}", self.settings.target);
@@ -132,7 +133,7 @@ impl PendingLogin {
         read_token(reply, host)?;
         let Some(refresh_token) = reply.body["refresh_token"].as_str() else {
             return Err(
-                "the server gave no token that lasts; many want `offline_access` in `scope`"
+                "the server issued no refresh token; many need `offline_access` in `scope`"
                     .to_owned(),
             );
         };

@@ -1,19 +1,19 @@
-//! Finds out where a server issues tokens: an issuer publishes its addresses (by OIDC or RFC 8414), and
-//! an MCP server publishes its issuer (RFC 9728). Both are asked only at addresses that the owner has
-//! configured or that the configured server has named.
+//! Finds out where tokens are issued: an issuer publishes its addresses (by OIDC or RFC 8414), and
+//! an MCP server publishes its issuer (RFC 9728). Asks only addresses that the owner has configured
+//! or that the configured server has named.
 
 use reqwest::Url;
 
 use super::{LoginTarget, OAuthServer, OAuthSettings};
 use crate::native::providers::token_request::get;
 
-/// The addresses at which a login is made and renewed.
+/// The addresses where a login is created and renewed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LoginAddresses {
     pub(super) device_url: String,
     pub(super) token_url: String,
-    /// The name under which the token's receiver is known to the issuer, if it publishes one. The issuer
-    /// then makes tokens that nobody else accepts (RFC 8707).
+    /// The name by which the issuer knows the recipient of the tokens, if the recipient publishes
+    /// one. The issuer then creates tokens that nobody else accepts (RFC 8707).
     pub(super) resource: Option<String>,
 }
 
@@ -25,7 +25,8 @@ struct ProtectedResource {
 }
 
 impl OAuthSettings {
-    /// Asks the servers where tokens are issued, as far as the owner does not say.
+    /// Finds out where tokens are issued, by asking the servers for what the owner has not
+    /// configured.
     pub(super) async fn addresses(&self) -> Result<LoginAddresses, String> {
         let described = match &self.target {
             LoginTarget::McpServer { url, .. } => describe_resource(url).await?,
@@ -47,7 +48,7 @@ impl OAuthSettings {
     }
 }
 
-/// Returns the addresses of an issuer for codes and for tokens.
+/// Returns an issuer's addresses for codes and for tokens.
 async fn issuer_addresses(issuer: &str) -> Result<(String, String), String> {
     let mut complaint = String::new();
     for page in issuer_pages(issuer) {
@@ -56,7 +57,7 @@ async fn issuer_addresses(issuer: &str) -> Result<(String, String), String> {
             complaint = reply.complaint();
             continue;
         }
-        // A server must not speak for another one.
+        // A server must not speak for another issuer.
         let named = reply.body["issuer"].as_str().unwrap_or_default();
         if named.trim_end_matches('/') != issuer {
             return Err(format!("{issuer} says that it is `{named}`; correct `issuer`"));
@@ -64,15 +65,15 @@ async fn issuer_addresses(issuer: &str) -> Result<(String, String), String> {
         let address = |name: &str| reply.body[name].as_str().map(str::to_owned);
         let (device, token) = (address("device_authorization_endpoint"), address("token_endpoint"));
         let (Some(device_url), Some(token_url)) = (device, token) else {
-            return Err(format!("{issuer} has no login with a code (device authorization)"));
+            return Err(format!("{issuer} offers no login with a code (device authorization)"));
         };
         return Ok((device_url, token_url));
     }
     Err(format!("{issuer} does not say where it issues tokens: {complaint}"))
 }
 
-/// Returns the pages on which an issuer may publish its addresses. RFC 8414 puts its page before the path
-/// of the issuer, and OIDC after it.
+/// Returns the pages where an issuer may publish its addresses. RFC 8414 puts the page's name
+/// before the path of the issuer, and OIDC after it.
 fn issuer_pages(issuer: &str) -> Vec<String> {
     let mut pages = vec![
         format!("{issuer}/.well-known/openid-configuration"),
@@ -83,8 +84,8 @@ fn issuer_pages(issuer: &str) -> Vec<String> {
     pages
 }
 
-/// Asks an MCP server for its issuer; `None` if it publishes nothing. The page is at its own host, so the answer is
-/// its own.
+/// Asks an MCP server for its issuer; `None` if it publishes nothing. The page is on the server's
+/// own host, so the server speaks for itself.
 async fn describe_resource(url: &str) -> Result<Option<ProtectedResource>, String> {
     let mut pages: Vec<String> = well_known(url, "oauth-protected-resource").into_iter().collect();
     let root = Url::parse(url).ok().map(|url| url.origin().ascii_serialization());
@@ -96,7 +97,7 @@ async fn describe_resource(url: &str) -> Result<Option<ProtectedResource>, Strin
             continue;
         }
         let resource = reply.body["resource"].as_str().unwrap_or_default();
-        // A server must not have tokens made for another one.
+        // A server must not obtain tokens for another one.
         if !covers(resource, url) {
             return Err(format!("the server says that it is `{resource}`; correct `url`"));
         }
@@ -106,14 +107,15 @@ async fn describe_resource(url: &str) -> Result<Option<ProtectedResource>, Strin
     Ok(None)
 }
 
-/// Returns the address of a well-known page, which stands between the host and the path of an address.
+/// Returns the address of a well-known page, whose name goes between the host and the path of
+/// `address`.
 fn well_known(address: &str, page: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let (origin, path) = (url.origin().ascii_serialization(), url.path().trim_end_matches('/'));
     Some(format!("{origin}/.well-known/{page}{path}"))
 }
 
-/// Returns whether a resource is the address, or a part of the same host that contains it.
+/// Returns whether a resource is the address itself, or a parent path on the same host.
 fn covers(resource: &str, address: &str) -> bool {
     let (Ok(resource), Ok(address)) = (Url::parse(resource), Url::parse(address)) else {
         return false;

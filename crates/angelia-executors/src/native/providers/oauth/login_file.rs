@@ -1,5 +1,6 @@
-//! The file with the refresh token of a login, readable by the owner alone. A refresh token is often good
-//! once, so the file is locked from reading it until its successor is written.
+//! The file with the refresh token of a login, which only the owner can read. A refresh token can
+//! often be used only once, so the file stays locked from reading the token until its successor is
+//! written.
 
 use std::{
     fmt,
@@ -16,22 +17,22 @@ use tokio::time::{Instant, sleep};
 
 use super::{OAuthSettings, login_hint};
 
-/// The time that another process has to renew the login: a request, and a little more.
+/// The time that another process has to renew the login: one request, and a little more.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(40);
 const LOCK_PAUSE: Duration = Duration::from_millis(25);
 
 const VERSION: u32 = 1;
 
-/// The number of digits of the settings' hash that name the file.
+/// The number of digits of the settings' hash in the file's name.
 const HASH_DIGITS: usize = 8;
 
-/// A login.
+/// A stored login.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Login {
-    /// The address at which the token is renewed.
+    /// The address where tokens are renewed.
     pub token_url: String,
     pub refresh_token: String,
-    /// The receiver that the tokens are made for, where the issuer was told one.
+    /// The recipient of the tokens, if the issuer was given one.
     pub resource: Option<String>,
 }
 
@@ -58,7 +59,7 @@ pub struct LoginFile {
     hint: String,
 }
 
-/// A file that no other process of this home uses meanwhile.
+/// A login that no other process with this home can use at the same time.
 #[derive(Debug)]
 pub struct LockedLogin {
     file: LoginFile,
@@ -66,8 +67,8 @@ pub struct LockedLogin {
 }
 
 impl LoginFile {
-    /// The name depends on the settings, so that a token never goes to another server than that which
-    /// issued it.
+    /// Returns the file for these settings. Its name depends on them, so that a token is never sent
+    /// to a server that did not issue it.
     pub fn of(settings: &OAuthSettings, folder: &Path) -> Self {
         let mut hash = format!("{:x}", Sha256::digest(format!("{settings:?}")));
         hash.truncate(HASH_DIGITS);
@@ -86,7 +87,7 @@ impl LoginFile {
         if let Some(folder) = self.path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         }
-        // A file of its own, because the other one is replaced.
+        // The lock is a separate file, because the login file is replaced.
         let path = self.path.with_extension("lock");
         let lock = private().truncate(false).open(&path).map_err(failed)?;
         let until = Instant::now() + LOCK_TIMEOUT;
@@ -97,7 +98,7 @@ impl LoginFile {
                 Err(TryLockError::WouldBlock) if Instant::now() < until => sleep(LOCK_PAUSE).await,
                 Err(TryLockError::WouldBlock) => {
                     return Err(format!(
-                        "another process is using {} for too long",
+                        "another process has been using {} for too long",
                         self.path.display()
                     ));
                 }
@@ -107,7 +108,7 @@ impl LoginFile {
 }
 
 impl LockedLogin {
-    /// Reads the login; the error says what to do without one.
+    /// Reads the login; if there is none, the error says what to do.
     pub fn read(&self) -> Result<Login, String> {
         let LoginFile { path, hint } = &self.file;
         let text = match fs::read_to_string(path) {
@@ -126,7 +127,7 @@ impl LockedLogin {
         Ok(Login { token_url, refresh_token, resource })
     }
 
-    /// Replaces the login, durably: the token before is worth nothing any more.
+    /// Replaces the login durably, because the previous token may no longer be valid.
     pub fn write(&self, login: &Login) -> Result<(), String> {
         let path = &self.file.path;
         let failed = |error: io::Error| format!("{} cannot be written: {error}", path.display());

@@ -1,6 +1,6 @@
-//! Logins by OAuth without a browser of our own (RFC 8628): a person confirms a code on another page, and
-//! the server issues a refresh token. The client's id is the owner's; none is built in, so that we never
-//! pose as another program. Providers and MCP servers share these logins.
+//! OAuth logins without a browser of our own (RFC 8628): a person confirms a code on a web page,
+//! and the server issues a refresh token. The client id is the owner's; none is built in, so that
+//! we never pose as another program. Providers and MCP servers both use these logins.
 //!
 //! - [`device_flow`]: the login itself.
 //! - `discovery`: finds out where a server issues tokens.
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::ExecutorHost;
 
-/// The owner's settings of a login.
+/// The owner's settings for a login.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OAuthSettings {
     pub target: LoginTarget,
@@ -35,7 +35,7 @@ pub enum LoginTarget {
     Provider(Arc<str>),
     McpServer {
         name: Arc<str>,
-        /// Part of the settings, so that the tokens of a login go to no other address.
+        /// Part of the settings, so that the tokens of a login are sent to no other address.
         url: Arc<str>,
     },
 }
@@ -49,7 +49,7 @@ impl LoginTarget {
         }
     }
 
-    /// Names the block of the configuration that has the settings.
+    /// Names the block of the configuration that contains the settings.
     const fn block(&self) -> &'static str {
         match self {
             Self::Provider(_) => "the provider",
@@ -76,13 +76,13 @@ impl fmt::Display for LoginTarget {
 /// The server that issues tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OAuthServer {
-    /// The server says where, below this address.
+    /// An issuer that publishes its addresses below this one.
     Issuer(Arc<str>),
     Addresses {
         device_url: Arc<str>,
         token_url: Arc<str>,
     },
-    /// The MCP server names it.
+    /// The MCP server names its issuer.
     NamedByTarget,
 }
 
@@ -97,8 +97,8 @@ impl fmt::Display for OAuthServer {
     }
 }
 
-/// Gets an access token with the refresh token of a login. The refresh token is good once: the next one is
-/// stored before any other process of this home can use it.
+/// Gets an access token with the refresh token of a login. A refresh token may be usable only once,
+/// so the next one is stored before any other process with this home can use the login.
 pub(super) async fn refresh(
     settings: &OAuthSettings,
     host: &ExecutorHost,

@@ -1,8 +1,8 @@
 //! Applies the hunks of an update to the text of a file. Lines are compared exactly first, then
-//! without spaces at their ends and typographic differences, then without any indentation.
+//! without trailing spaces and typographic differences, then also without indentation.
 //!
-//! The hunks of a file are in the order of its lines. A hunk without a header must fit in one place
-//! only; after a header, the first place that fits is meant.
+//! The hunks must be in the order of the file's lines. A hunk without a header must match exactly
+//! one place; after a header, the first match is used.
 
 use super::parse::{Hunk, HunkLine};
 use crate::native::tools::replacement::is_same;
@@ -24,7 +24,7 @@ pub enum HunkError {
     Ambiguous { places: usize, lines: String },
 }
 
-/// Returns the text after all hunks. Either all are applied, or none.
+/// Returns the text with all hunks applied. Either all are applied, or none.
 pub fn apply_hunks(text: &str, hunks: &[Hunk]) -> Result<String, HunkError> {
     let ends_with_newline = text.is_empty() || text.ends_with('\n');
     let body = text.strip_suffix('\n').unwrap_or(text);
@@ -37,7 +37,7 @@ pub fn apply_hunks(text: &str, hunks: &[Hunk]) -> Result<String, HunkError> {
         done = start;
         for line in &hunk.lines {
             match line {
-                // The file's own line, which may differ in spaces.
+                // Keep the file's own line, which may differ in spaces.
                 HunkLine::Keep(_) => {
                     new.push(old[done]);
                     done += 1;
@@ -49,14 +49,14 @@ pub fn apply_hunks(text: &str, hunks: &[Hunk]) -> Result<String, HunkError> {
     }
     new.extend(&old[done..]);
     let mut text = new.join("\n");
-    // An empty last line exists only by its line end.
+    // An empty last line exists only through its line ending.
     if new.last().is_some_and(|last| ends_with_newline || last.is_empty()) {
         text.push('\n');
     }
     Ok(text)
 }
 
-/// Returns the line at which a hunk begins, not before `from`.
+/// Returns the index of the line where a hunk begins, not before `from`.
 fn find_start(old: &[&str], from: usize, hunk: &Hunk) -> Result<usize, HunkError> {
     let mut after = from;
     for header in &hunk.headers {
@@ -65,7 +65,7 @@ fn find_start(old: &[&str], from: usize, hunk: &Hunk) -> Result<usize, HunkError
     }
     let wanted: Vec<&str> = hunk.lines.iter().filter_map(old_text).collect();
     if wanted.is_empty() {
-        // Lines are only added: after the header, or at the end.
+        // The hunk only adds lines: after the header, or at the end.
         let at_end = hunk.headers.is_empty() || hunk.at_end;
         return Ok(if at_end { old.len() } else { after });
     }
@@ -76,7 +76,7 @@ fn find_start(old: &[&str], from: usize, hunk: &Hunk) -> Result<usize, HunkError
     {
         return Ok(last);
     }
-    // A header may be the first line of the hunk, too.
+    // The header may also be the first line of the hunk.
     let mut places = place_of(old, after, &wanted);
     if places.is_empty() && after > from {
         places = place_of(old, after - 1, &wanted);
@@ -95,7 +95,7 @@ fn old_text(line: &HunkLine) -> Option<&str> {
     }
 }
 
-/// Returns the places from `from` on where the lines fit best.
+/// Returns the places where the lines match best, not before `from`.
 fn place_of(old: &[&str], from: usize, wanted: &[impl AsRef<str>]) -> Vec<usize> {
     let wanted: Vec<&str> = wanted.iter().map(AsRef::as_ref).collect();
     let Some(last) = old.len().checked_sub(wanted.len()) else { return Vec::new() };
@@ -105,7 +105,7 @@ fn place_of(old: &[&str], from: usize, wanted: &[impl AsRef<str>]) -> Vec<usize>
     fitting.iter().filter(|(_, one)| Some(*one) == best).map(|(at, _)| *at).collect()
 }
 
-/// The likeness of two lines, the best first.
+/// How similar two lines are, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
     Exact,

@@ -1,7 +1,7 @@
 //! Patches in the form that GPT models write (`*** Begin Patch` … `*** End Patch`). Pure.
 //!
-//! - [`parse`]: the text to changes of files.
-//! - [`apply`]: a change to the text of a file.
+//! - [`parse`]: parses a text into changes to files.
+//! - [`apply`]: applies a change to the text of a file.
 
 pub mod apply;
 pub mod parse;

@@ -1,8 +1,8 @@
-//! The text of a patch to changes of files. Additions of models around it (a here-document, blank lines,
-//! line numbers of a unified diff) are left out; everything else that does not fit is an error with
-//! its line.
+//! Parses the text of a patch into changes to files. What models add around it (a here-document,
+//! blank lines, line numbers of a unified diff) is ignored; everything else that does not fit is an
+//! error with its line.
 
-/// A change of one file.
+/// A change to one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilePatch {
     Add { path: String, content: String },
@@ -18,10 +18,10 @@ impl FilePatch {
     }
 }
 
-/// A change of consecutive lines.
+/// A change to consecutive lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hunk {
-    /// Lines that come before the change, somewhere, in this order: the texts after `@@`.
+    /// The texts after `@@`: lines that occur somewhere before the change, in this order.
     pub headers: Vec<String>,
     pub lines: Vec<HunkLine>,
     /// The change is at the end of the file.
@@ -35,7 +35,7 @@ pub enum HunkLine {
     Add(String),
 }
 
-/// Why a text is no patch.
+/// Why a text is not a patch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of the patch: {what}")]
 pub struct PatchError {
@@ -57,7 +57,7 @@ const HEADER: &str = "@@";
 pub fn parse_patch(text: &str) -> Result<Vec<FilePatch>, PatchError> {
     let mut lines = PatchLines { lines: text.lines().collect(), next: 0 };
     while lines.peek().is_some_and(|line| line.trim() != BEGIN) {
-        // Only the start of a here-document or a fence may stand before the patch.
+        // Only the start of a here-document or a fence may precede the patch.
         let line = lines.peek().map(str::trim).unwrap_or_default();
         if !(line.is_empty() || line.contains("<<") || line.starts_with("```")) {
             break;
@@ -101,7 +101,7 @@ impl<'a> PatchLines<'a> {
         PatchError { line: (self.next + 1).min(self.lines.len().max(1)), what }
     }
 
-    /// Whether the next line begins another file or ends the patch.
+    /// Returns whether the next line begins another file or ends the patch.
     fn is_at_marker(&self) -> bool {
         self.peek().is_none_or(|line| {
             let line = line.trim_end();
@@ -156,7 +156,7 @@ impl<'a> PatchLines<'a> {
                     content.push_str(text);
                     content.push('\n');
                 }
-                // A blank line without its `+` at the end of the content.
+                // A blank line without its `+`, usually at the end of the content.
                 None if line.trim().is_empty() => {}
                 None => return Err(self.error("every line of a new file begins with `+`")),
             }
@@ -231,7 +231,7 @@ fn header_text(header: &str) -> &str {
     }
 }
 
-/// Blank lines before the next marker are no lines of the file.
+/// Removes blank lines before the next marker, which are not lines of the file.
 fn remove_blank_end(hunk: &mut Hunk) {
     while matches!(hunk.lines.last(), Some(HunkLine::Keep(text)) if text.is_empty()) {
         hunk.lines.pop();

@@ -1,4 +1,4 @@
-//! An answer of a model in no particular dialect: the input of every encoder, in order.
+//! A model's answer, independent of the dialect: the input of every encoder, in order.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ pub enum AnswerChunk {
 pub struct AnswerHeader {
     pub turn: TurnId,
     pub session: SessionId,
-    /// The number of earlier answers of this turn: one turn spans several answers when the model
-    /// calls the caller's tools.
+    /// The number of earlier answers in this turn. A turn spans several answers if the model calls
+    /// the caller's tools.
     pub part: u32,
     /// The model id of the request.
     pub model: Arc<str>,
@@ -52,7 +52,7 @@ pub struct AnswerEnd {
     pub status: &'static str,
 }
 
-/// The reason why an answer ended.
+/// Why an answer ended.
 #[derive(Clone, Debug)]
 pub enum StopReason {
     /// The model finished its answer.

@@ -38,7 +38,7 @@ impl AnswerCollector {
         }
     }
 
-    /// Returns the complete answer; `None` if it never started or has not ended.
+    /// Returns the complete answer, or `None` if it never started or has not ended.
     pub(super) fn into_complete(self) -> Option<CompleteAnswer> {
         Some(CompleteAnswer { header: self.header?, blocks: self.blocks, end: self.end? })
     }
@@ -48,7 +48,7 @@ impl AnswerCollector {
     }
 
     /// Returns the answer as a message of the conversation, in each form in which it may come back:
-    /// clients, or we, join its texts with a blank line between them, or without.
+    /// clients, or we, join its texts with or without a blank line between them.
     pub(super) fn message_forms(&self) -> Vec<HistoryMessage> {
         let mut forms = vec![assistant_message(&self.blocks)];
         let texts = self.blocks.iter();
@@ -81,7 +81,7 @@ fn complete_block(block: BlockKind, text: String) -> AnswerBlock {
     }
 }
 
-/// Executors report JSON; anything else becomes `null`.
+/// Converts text to JSON. Executors report JSON; anything else becomes `null`.
 fn raw(text: String) -> RawJson {
     match RawValue::from_string(text) {
         Ok(raw) => raw.into(),

@@ -1,5 +1,5 @@
 //! A constraint on the answer: a JSON schema, or a required tool call. It is checked once the
-//! answer is complete; the model may repair it once.
+//! answer is complete, and the model may repair the answer once.
 
 use std::{fmt, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::http::{
     dialect::{InvalidRequest, ModelRequest, request::output_schema},
 };
 
-/// The maximum number of schema errors reported to the model at once.
+/// The limit on schema errors reported to the model at once.
 const MAX_SCHEMA_ERRORS: usize = 8;
 
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(in crate::http) enum AnswerConstraint {
     #[default]
     Unconstrained,
     Schema(Box<jsonschema::Validator>),
-    /// A tool call; of this tool, if one is named.
+    /// A call of this tool or, without a name, of any tool.
     ToolCall(Option<Arc<str>>),
 }
 
@@ -57,7 +57,7 @@ impl AnswerConstraint {
         !matches!(self, Self::Unconstrained)
     }
 
-    /// Returns the instruction that is added to the input.
+    /// Returns the instruction to add to the input.
     pub(in crate::http) fn instruction(&self) -> Option<Content> {
         match self {
             Self::ToolCall(None) => {
@@ -90,7 +90,7 @@ impl AnswerConstraint {
         }
     }
 
-    /// Returns the error for an answer that violates the constraint even after its repair.
+    /// Returns the error for an answer that violates the constraint even after the repair.
     pub(super) fn violation_error(complaint: &str) -> HttpError {
         HttpError::new(
             ErrorKind::Unmet,

@@ -1,5 +1,5 @@
-//! Estimates the number of tokens of a text. We have no vendor's tokenizer, and responses mark the
-//! number as an estimate.
+//! Estimates the number of tokens of a text. We do not have the vendors' tokenizers, and responses
+//! mark the number as an estimate.
 
 /// Estimates the tokens of a text: four ASCII characters are about one token, and every other
 /// character is about one.
@@ -9,9 +9,9 @@ pub fn estimate_tokens(text: &str) -> u64 {
     ascii.div_ceil(4) as u64 + others as u64
 }
 
-/// Returns the position at which a text must be cut to stay within `allowed` tokens; `None` if it
-/// fits. Generous by a quarter, because an answer that is cut too early is worse than one that is a
-/// little long.
+/// Returns the position at which a text must be cut to stay within `allowed` tokens, or `None` if
+/// it fits. This is generous by a quarter, because cutting an answer too early is worse than
+/// letting it become a little too long.
 pub(super) fn cut_position(text: &str, allowed: u64, used_quarters: &mut u64) -> Option<usize> {
     // All counts are in quarters of a token.
     let ceiling = allowed.saturating_mul(5);

@@ -1,6 +1,6 @@
-//! Extracts JSON from a fenced code block, in which models like to wrap it.
+//! Extracts JSON from a fenced code block, which models like to wrap it in.
 
-/// Returns the JSON of an answer that is one fenced block of JSON, because the caller wants to
+/// Returns the JSON of an answer that consists of one fenced block, because the caller wants to
 /// parse it without the fence.
 pub(super) fn fenced_json(text: &str) -> Option<&str> {
     let block = text.trim().strip_prefix("```")?.strip_suffix("```")?;

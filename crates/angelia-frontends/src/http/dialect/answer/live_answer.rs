@@ -26,10 +26,10 @@ use crate::http::{
     },
 };
 
-/// The time to wait for the final usage of a turn that was cut short; such a turn ends soon.
+/// How long to wait for the final usage of an interrupted turn, which ends soon.
 const CUT_USAGE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The number of times the model may repair an answer that violates its constraint.
+/// How often the model may repair an answer that violates its constraint.
 const MAX_REPAIRS: u8 = 1;
 
 /// The answer to one request, while it is produced.
@@ -42,11 +42,11 @@ pub(in crate::http) struct LiveAnswer {
     /// The `End` chunk, held back until the conversation is recorded.
     end: Option<AnswerChunk>,
     cut: CutState,
-    /// The number and time of the last event of the answer.
+    /// The number and time of the answer's last event.
     last: Option<(Seq, Timestamp)>,
     /// Whether a later request may continue the conversation after this answer.
     records_history: bool,
-    /// Whether a new process may replace the one that waited for tool results and has died.
+    /// Whether a new process may replace one that died while it waited for tool results.
     may_relaunch: bool,
     repairs: u8,
     over: bool,
@@ -60,7 +60,7 @@ pub(in crate::http) struct LiveAnswer {
 enum CutState {
     #[default]
     NotCut,
-    /// The turn has been interrupted and has not ended yet.
+    /// The turn was interrupted but has not ended yet.
     TurnRunning,
     /// The turn had already ended, with this usage.
     TurnEnded(Usage),
@@ -69,7 +69,7 @@ enum CutState {
 #[derive(Debug)]
 pub(in crate::http) enum NextChunks {
     Chunks(Vec<AnswerChunk>),
-    /// Nothing has happened for the given time.
+    /// Nothing happened for the given time.
     Idle,
     Over,
 }
@@ -83,8 +83,8 @@ impl LiveAnswer {
             end: None,
             cut: CutState::NotCut,
             last: None,
-            // A request that names the answer it continues does not repeat its conversation, so
-            // its history has no hash.
+            // A request that names the answer it continues does not repeat the conversation, so its
+            // history has no hash.
             records_history: request.body.previous_turn.is_none(),
             // A model-mode agent has no side effects, so running it again is safe.
             may_relaunch: gives_results && request.spec.mode == Mode::Model,
@@ -105,7 +105,8 @@ impl LiveAnswer {
         self.turn.session
     }
 
-    /// Returns the next chunks, or `Idle` after `idle_timeout`. The `End` chunk comes alone.
+    /// Returns the next chunks, or `Idle` after `idle_timeout`. The `End` chunk is always returned
+    /// alone.
     pub(in crate::http) async fn next_chunks(
         &mut self,
         idle_timeout: Duration,
@@ -127,8 +128,8 @@ impl LiveAnswer {
                 let message = "the record of the turn ends without its outcome";
                 return Err(HttpError::internal(message));
             };
-            // At most once: the caller must not see an answer whose request would be forgotten by a
-            // crash.
+            // Happens at most once. The caller must not see an answer to a request that a crash
+            // would erase.
             if let Some(commit) = self.turn.pending_commit.take() {
                 commit.await.map_err(|error| record_error(&error))?;
             }
@@ -238,7 +239,7 @@ impl LiveAnswer {
         }
     }
 
-    /// Returns whether the process that waited for the results has died, and a new one can be
+    /// Returns whether the process that waited for the results has died, but a new one can be
     /// started with the conversation and the results.
     fn can_relaunch(&self, failure: &Failure) -> bool {
         failure.kind == FailureKind::Agent && self.may_relaunch
@@ -257,7 +258,7 @@ impl LiveAnswer {
         self.finish();
     }
 
-    /// Marks the answer as over: the client has seen its end.
+    /// Marks the answer as over, because the client has seen its end.
     fn finish(&mut self) {
         self.over = true;
         if let Some(viewer) = self.viewer.take() {
@@ -270,13 +271,13 @@ impl LiveAnswer {
             StopReason::EndTurn | StopReason::Calls => {
                 self.request.constraint.check(self.collector.blocks(), &end.stop)
             }
-            // An answer that ended otherwise has no final form to check.
+            // An answer that ended in another way has no final form to check.
             _ => Ok(()),
         }
     }
 
-    /// Describes the violation to the model and follows its next answer instead. Several viewers of
-    /// one turn share the same repair.
+    /// Describes the violation to the model, and follows its next answer instead. Several viewers
+    /// of one turn share the same repair.
     async fn repair(&mut self, complaint: &str, end: &AnswerEnd) -> Result<(), HttpError> {
         if self.repairs == 0 {
             self.finish_early("failed");
@@ -332,7 +333,8 @@ impl LiveAnswer {
         if matches!(end.stop, StopReason::Calls) {
             self.request.state.recent_requests.mark_waiting(self.turn.id, seq);
         }
-        // The agent's own conversation does not contain a failed answer as it was sent.
+        // The agent's own conversation does not contain a failed answer in the form in which it was
+        // sent.
         let stands = !matches!(end.stop, StopReason::Failed(_) | StopReason::Interrupted);
         if !stands || !self.records_history {
             return Ok(());
@@ -355,12 +357,12 @@ impl LiveAnswer {
         Ok(())
     }
 
-    /// Takes the complete answer; `None` before it has ended.
+    /// Takes the complete answer, or returns `None` before it has ended.
     pub(in crate::http) fn take_complete(&mut self) -> Option<CompleteAnswer> {
         std::mem::take(&mut self.collector).into_complete()
     }
 
-    /// Returns the header of an answer of which nothing was emitted.
+    /// Returns the header for an answer that has emitted nothing.
     pub(in crate::http) fn header(&self) -> AnswerHeader {
         AnswerHeader {
             turn: self.turn.id,
@@ -372,7 +374,7 @@ impl LiveAnswer {
     }
 }
 
-/// Returns the projector for the answer of a request, which begins at `start` of its turn.
+/// Returns the projector for the answer to a request, which begins at `start` in its turn.
 fn projector(request: &ResolvedRequest, start: AnswerStart) -> AnswerProjector {
     let body = &request.body;
     let is_constrained = request.constraint.is_constrained();

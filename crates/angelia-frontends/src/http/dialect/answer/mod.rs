@@ -1,5 +1,5 @@
-//! The answer of a turn, in no particular dialect: the events of the turn become chunks, and the
-//! chunks a checked and recorded answer.
+//! A turn's answer, independent of the dialect: the turn's events become chunks, and the chunks become a
+//! checked and recorded answer.
 //!
 //! - [`AnswerChunk`], [`CompleteAnswer`]: the input of every encoder. [`ParagraphJoiner`]: a helper
 //!   of the encoders.
@@ -8,7 +8,7 @@
 //! - [`AnswerConstraint`]: the required form of the answer; `collector`: chunks to a complete
 //!   answer.
 //! - [`LiveAnswer`]: one answer in progress; `viewer`: notices clients that disconnect early.
-//! - [`load_recorded_answer`]: an earlier answer, from the record.
+//! - [`load_recorded_answer`]: rebuilds an earlier answer from the record.
 
 mod chunk;
 mod collector;

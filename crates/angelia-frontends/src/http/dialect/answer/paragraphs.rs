@@ -5,21 +5,20 @@ use std::borrow::Cow;
 /// The state of one joined text.
 #[derive(Clone, Debug, Default)]
 pub struct ParagraphJoiner {
-    /// The text is not empty.
+    /// Whether there is any text so far.
     has_text: bool,
-    /// A new block has started and has no text yet.
+    /// Whether a new block has started but has no text yet.
     at_block_start: bool,
     /// The number of line breaks at the end of the text.
     trailing_breaks: usize,
 }
 
 impl ParagraphJoiner {
-    /// Starts a new block.
     pub const fn start_block(&mut self) {
         self.at_block_start = true;
     }
 
-    /// Returns the next piece of text, preceded by the line breaks that are missing before it.
+    /// Returns the next piece of text, preceded by any missing line breaks.
     pub fn join_next<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         let words = text.trim_start_matches('\n');
         let leading = text.len() - words.len();

@@ -25,9 +25,8 @@ pub enum AnswerProgress {
 }
 
 impl AnswerProgress {
-    /// Returns the meaning of the outcome of a turn that has emitted nothing; `None` if it has an
-    /// answer. A turn that a restart or a crash has ended is unavailable for another reason than
-    /// its agent.
+    /// Returns the meaning of the outcome of a turn that emitted nothing, or `None` if it has an
+    /// answer. If a restart or crash ended the turn, the agent is not to blame.
     pub(super) fn of_silent_turn(outcome: &Outcome, is_agent_started: bool) -> Option<Self> {
         let reason = &*outcome.reason;
         match &outcome.status {

@@ -1,9 +1,9 @@
 //! Projects the events of a turn onto the chunks of one answer. Pure: events in, chunks out.
 //!
-//! One turn spans several answers when the model calls the caller's tools. A projector emits one of
-//! them and skips the earlier ones. It emits nothing until there is content, so that any earlier
-//! failure can still be an HTTP error. Text that was sent cannot be taken back: a block that the
-//! agent withdraws stays, followed by a notice.
+//! A turn spans several answers if the model calls the caller's tools. A projector emits one of
+//! them and skips the earlier ones. It emits nothing until there is content, so that an earlier
+//! failure can still become an HTTP error. Text that was sent cannot be taken back: a block that
+//! the agent withdraws stays, followed by a notice.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,7 +25,7 @@ use super::{
 
 const WITHDRAWN_NOTICE: &str = "\n\n[the text above was cut off; the answer begins anew]\n\n";
 
-/// Selects the answer of a turn to project, and the options of the projection.
+/// Selects which answer of a turn to project, and how.
 #[derive(Clone, Debug)]
 pub struct ProjectorOptions {
     /// The model id of the request.
@@ -33,24 +33,25 @@ pub struct ProjectorOptions {
     pub start: AnswerStart,
     /// The names of the caller's tools.
     pub tools: HashSet<Arc<str>>,
-    /// Reports calls of the agent's own tools, as lines of reasoning.
+    /// Whether to report calls of the agent's own tools, as lines of reasoning.
     pub report_activity: bool,
-    /// Emits nothing until the turn has ended; for answers that must satisfy a constraint.
+    /// Whether to emit nothing until the turn has ended. For answers that must satisfy a
+    /// constraint.
     pub hold_until_end: bool,
     /// An upper bound for the text, in estimated tokens.
     pub max_tokens: Option<u64>,
 }
 
-/// The answer of a turn to start from.
+/// Which answer of a turn to start from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerStart {
-    /// The answer after this many others.
+    /// The answer after this many earlier ones.
     Part(u32),
     /// The first answer that begins after this event.
     AfterEvent(Seq),
 }
 
-/// The origin of the content of the open block.
+/// Where the content of the open block comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockSource {
     Block(BlockId),
@@ -61,20 +62,20 @@ enum BlockSource {
 #[derive(Debug)]
 pub struct AnswerProjector {
     view: ProjectorOptions,
-    /// The number of answers that were skipped.
+    /// The number of skipped answers.
     part: u32,
     is_selected: bool,
     started: bool,
-    /// The agent has started to work on the turn.
+    /// Whether the agent has started to work on the turn.
     is_agent_started: bool,
     open: Option<BlockSource>,
-    /// The text emitted so far of blocks that are not complete.
+    /// The text emitted so far for incomplete blocks.
     unfinished: HashMap<BlockId, String>,
-    /// Calls of the caller's tools; emitted once the agent waits for their results.
+    /// Calls of the caller's tools, emitted once the agent waits for their results.
     calls: Vec<ToolCall>,
-    /// The agent's own tools that are running, by name.
+    /// The agent's own running tools, by id.
     running: HashMap<ToolId, Arc<str>>,
-    /// The turn has produced answer text, in this answer or an earlier one.
+    /// Whether the turn has produced answer text, in this answer or an earlier one.
     has_answer_text: bool,
     usage: Usage,
     usage_before: Usage,
@@ -82,7 +83,7 @@ pub struct AnswerProjector {
     words: StopWordScanner,
     /// The block whose text is held back as a possible stop word.
     held_block: Option<BlockId>,
-    /// Set once the answer must end here, although the turn goes on.
+    /// Set once the answer must end here, although the turn continues.
     cut: Option<StopReason>,
 }
 
@@ -115,18 +116,17 @@ impl AnswerProjector {
         self
     }
 
-    /// Returns whether anything has been emitted.
     pub const fn has_started(&self) -> bool {
         self.started
     }
 
-    /// Returns the usage of this answer alone, given the usage of its whole turn.
+    /// Returns the usage of this answer alone, given that of the whole turn.
     pub fn answer_usage(&self, whole: &Usage) -> Usage {
         usage_since(whole, &self.usage_before)
     }
 
-    /// Projects the next event of the turn. After anything but [`AnswerProgress::More`] the answer
-    /// has ended.
+    /// Projects the next event of the turn. Any result other than [`AnswerProgress::More`] ends the
+    /// answer.
     pub fn project(&mut self, event: &TurnEvent, out: &mut Vec<AnswerChunk>) -> AnswerProgress {
         self.is_selected = match self.view.start {
             AnswerStart::Part(part) => self.part >= part,
@@ -235,7 +235,7 @@ impl AnswerProjector {
         }
     }
 
-    /// Emits the text that was held back: it is not part of a stop word after all.
+    /// Emits held-back text, which is not part of a stop word after all.
     fn release(&mut self, event: &TurnEvent, out: &mut Vec<AnswerChunk>) {
         if let Some(block) = self.held_block.take() {
             let rest = self.words.take_held();
@@ -243,7 +243,7 @@ impl AnswerProjector {
         }
     }
 
-    /// Emits text of the answer, up to `max_tokens`.
+    /// Emits answer text, up to `max_tokens`.
     fn emit_answer_text(
         &mut self,
         event: &TurnEvent,
@@ -264,7 +264,7 @@ impl AnswerProjector {
         }
     }
 
-    /// Emits a line that reports an action of the agent itself.
+    /// Emits a line that reports one of the agent's own actions.
     fn emit_activity_line(&mut self, event: &TurnEvent, line: &str, out: &mut Vec<AnswerChunk>) {
         if self.view.report_activity && !self.view.hold_until_end {
             let line = format!("{line}\n");
@@ -343,7 +343,7 @@ impl AnswerProjector {
             return progress;
         }
         self.usage = outcome.usage.clone();
-        // If no answer text has been emitted, because none arrived or it was held, the text of the
+        // If no answer text was emitted, because none arrived or it was held back, the text of the
         // outcome is the answer.
         let unsaid = self.view.hold_until_end || !self.has_answer_text;
         if unsaid && matches!(outcome.status, TurnStatus::Completed | TurnStatus::Partial) {
@@ -381,7 +381,7 @@ impl AnswerProjector {
         AnswerProgress::Over
     }
 
-    /// Emits content other than answer text. Answer text that was held back goes first.
+    /// Emits content other than answer text, after any held-back answer text.
     fn emit_after_held(
         &mut self,
         event: &TurnEvent,
@@ -458,7 +458,7 @@ impl AnswerProjector {
     }
 }
 
-/// Returns the usage after `before`; the counts of a turn only grow.
+/// Returns the usage since `before`. The counts of a turn only grow.
 fn usage_since(usage: &Usage, before: &Usage) -> Usage {
     let cost = |now: f64| (now - before.cost_usd.unwrap_or(0.0)).max(0.0);
     Usage {

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::http::{ApiState, ErrorKind, HttpError, Principal};
 
-/// Returns one answer of a turn from the record. Fails if the turn is unknown, belongs to another
-/// caller, or failed without an answer.
+/// Returns one of a turn's answers from the record. Fails if the turn is unknown, belongs to
+/// another caller, or failed without an answer.
 pub(in crate::http) async fn load_recorded_answer(
     state: &ApiState,
     principal: &Principal,
@@ -78,8 +78,8 @@ async fn events_so_far(state: &ApiState, turn: &TurnRecord) -> Result<Vec<TurnEv
         let next = if over {
             watch.next().await
         } else {
-            // The events of a running turn are in memory and available at once; waiting would mean
-            // waiting for new ones.
+            // The events of a running turn are in memory and immediately available; waiting would
+            // mean waiting for new ones.
             match watch.next().now_or_never() {
                 Some(next) => next,
                 None => break,

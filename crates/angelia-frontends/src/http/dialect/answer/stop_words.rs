@@ -1,9 +1,9 @@
-//! Stop words: the answer ends before the first one that occurs in it. No agent accepts them as an
-//! option, so we scan its output. Pure.
+//! Stop words: the answer ends before the first one that occurs in it. Agents have no option for
+//! this, so we scan their output. Pure.
 
 use std::sync::Arc;
 
-/// Scans a text that comes in chunks. A suffix that could be the beginning of a stop word is held
+/// Scans a text that arrives in chunks. A suffix that could be the beginning of a stop word is held
 /// back until more text arrives.
 #[derive(Debug, Default)]
 pub(super) struct StopWordScanner {
@@ -31,7 +31,7 @@ impl StopWordScanner {
     pub(super) fn push(&mut self, text: &str) -> ReleasedText {
         let mut held = std::mem::take(&mut self.held);
         held.push_str(text);
-        // The word that is complete first; of those, the longest.
+        // Prefer the word that is completed first; among those, the longest.
         let found = self
             .words
             .iter()
@@ -46,7 +46,7 @@ impl StopWordScanner {
         ReleasedText { text: held, stop_word: None }
     }
 
-    /// Returns the text that was held back. No more text comes, so it is not a stop word.
+    /// Returns the held-back text. No more text follows, so it is not a stop word.
     pub(super) fn take_held(&mut self) -> String {
         std::mem::take(&mut self.held)
     }
@@ -73,7 +73,7 @@ mod tests {
         StopWordScanner::new(&words)
     }
 
-    /// Returns the text that is sent for these chunks, and the stop word that ended it.
+    /// Returns the text sent for these chunks, and the stop word that ended it.
     fn scan(mut words: StopWordScanner, chunks: &[&str]) -> (String, Option<Arc<str>>) {
         let mut all = String::new();
         for chunk in chunks {

@@ -1,5 +1,5 @@
-//! A client that waits for an answer. When the last streaming client of a turn disconnects before
-//! the end, the turn is interrupted after a grace period, unless a client has come back by then. A
+//! A client that waits for an answer. If the last streaming client of a turn disconnects before the
+//! end, the turn is interrupted after a grace period, unless a client has returned by then. A
 //! client without streaming lets the turn finish.
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Viewer {
         Self { state: Arc::clone(state), turn, saw_the_end: false }
     }
 
-    /// Marks that the client has seen the end of the answer, and drops the viewer.
+    /// Records that the client has seen the end of the answer.
     pub(super) fn finish(mut self) {
         self.saw_the_end = true;
     }

@@ -22,7 +22,7 @@ use crate::http::{
     },
 };
 
-/// Prompts for an agent that gets no new input from the caller.
+/// The prompts for an agent when the caller sends no new input.
 const CONTINUE_PROMPT: &str = "Continue where you left off.";
 const RESULTS_PROMPT: &str = "Go on with the results of your tools.";
 
@@ -58,7 +58,7 @@ pub(in crate::http) async fn attach(request: &ResolvedRequest) -> Result<Attache
             {
                 return Ok(turn);
             }
-            // The request does not bring the results that the turn waits for.
+            // The request does not contain the results that the turn waits for.
             request.state.recent_requests.take_waiting(turn);
             request.state.interrupt(turn).await;
             start_session(request, history(request, &session).await?, None).await
@@ -72,7 +72,7 @@ pub(in crate::http) async fn attach(request: &ResolvedRequest) -> Result<Attache
     }
 }
 
-/// Returns the earlier conversation: as the request repeats it, otherwise as it is recorded.
+/// Returns the earlier conversation: as repeated in the request, or else as recorded.
 async fn history(
     request: &ResolvedRequest,
     session: &SessionRecord,
@@ -99,13 +99,13 @@ async fn deliver_tool_outputs(
     if outputs.is_empty() || !request.conversation.calls().into_iter().all(has) {
         return Ok(None);
     }
-    // Of several requests that bring these results, only one may deliver them.
+    // If several requests contain these results, only one may deliver them.
     if request.state.recent_requests.take_waiting(turn) != Some(seq) {
         return Ok(None);
     }
     let start = AnswerStart::AfterEvent(seq);
     let watch = engine.watch(turn, 0).await?;
-    // Remember the request before the results are given: a retry may arrive while the agent
+    // Remember the request before delivering the results: a retry may arrive while the agent
     // answers.
     repeats::remember(request, turn, start);
     let commit = repeats::record_in_store(request, session.id, turn, start).await?;
@@ -140,8 +140,8 @@ async fn continue_session(
     submit(request, session.id, input, None).await
 }
 
-/// Submits the turn of a request again whose tool results were given to an agent that then died.
-/// The new agent is given the conversation and the results.
+/// Resubmits the turn of a request after the agent that got its tool results died. The new agent
+/// gets the conversation and the results.
 pub(in crate::http) async fn relaunch(
     request: &ResolvedRequest,
     session: SessionId,
@@ -150,7 +150,7 @@ pub(in crate::http) async fn relaunch(
     relaunch_session(request, &session).await
 }
 
-/// Submits the next turn of a session whose agent must be replaced: the new agent is given the
+/// Submits the next turn of a session whose agent must be replaced. The new agent gets the
 /// conversation.
 async fn relaunch_session(
     request: &ResolvedRequest,
@@ -169,14 +169,14 @@ async fn relaunch_session(
     start_session(request, history, None).await
 }
 
-/// Starts a new session and gives it the conversation with its real roles.
+/// Starts a new session and passes the conversation to it with its real roles.
 async fn start_session(
     request: &ResolvedRequest,
     history: Vec<HistoryMessage>,
     name: Option<ExternalName>,
 ) -> Result<AttachedTurn, HttpError> {
     let (spec, input) = spec_with_history(request, history)?;
-    // Another request may have started to use a named session, so it must not be deleted.
+    // Another request may already use a named session, so it must not be deleted.
     let is_ours = name.is_none();
     let new =
         NewSession { spec, title: None, name, source: Some(request.principal.session_source()) };
@@ -184,8 +184,8 @@ async fn start_session(
     submit(request, session, input, is_ours.then_some(session)).await
 }
 
-/// Submits a turn. `created` is the session if it was created for this turn alone; it is deleted
-/// again if the turn turns out to be a repeat or is refused.
+/// Submits a turn. `created` is the session if it was created only for this turn; it is deleted
+/// again if the turn is a repeat or is refused.
 async fn submit(
     request: &ResolvedRequest,
     session: SessionId,
@@ -225,7 +225,7 @@ fn spec_with_history(
     let conversation = &request.conversation;
     if conversation.new_messages.is_empty() {
         return Err(InvalidRequest::new(
-            "the last message is the assistant's; an answer cannot be begun for the model",
+            "the last message is the assistant's; the beginning of an answer cannot be prescribed",
         )
         .at("messages")
         .into());

@@ -1,7 +1,7 @@
 //! Hashes a conversation in canonical form. Clients that keep no session send the whole
-//! conversation every time, and rarely as they received it: strings become blocks, thinking is
-//! dropped, whitespace is trimmed. Conversations with the same meaning have the same hash; two
-//! callers never share one.
+//! conversation every time, and rarely exactly as they received it: strings become blocks, thinking
+//! is dropped, whitespace is trimmed. Conversations with the same meaning have the same hash, but
+//! different callers never share one.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -11,11 +11,11 @@ use sha2::{Digest as _, Sha256};
 
 pub(in crate::http) type HashBytes = [u8; 32];
 
-/// The hash of a conversation so far; it grows by messages.
+/// The hash of a conversation so far. It is extended message by message.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct ConversationHasher {
     hash: HashBytes,
-    /// Consecutive messages of one role count as one message.
+    /// Consecutive messages with the same role count as one message.
     last: Option<(Role, Vec<CanonicalPart>)>,
 }
 
@@ -129,7 +129,7 @@ fn append_canonical(parts: &[MessagePart], out: &mut Vec<CanonicalPart>) {
                         CanonicalPart::Opaque(parts) => form.extend(parts),
                     }
                 }
-                // The end mark keeps the parts that follow apart from this result.
+                // The end mark separates this result from the parts that follow.
                 form.push(b"end of result"[..].into());
                 push_merged(out, CanonicalPart::Opaque(form));
             }
@@ -148,7 +148,7 @@ fn opaque_part(parts: &[&[u8]]) -> CanonicalPart {
     CanonicalPart::Opaque(parts.iter().map(|part| Arc::from(*part)).collect())
 }
 
-/// Appends a part; adjacent texts are merged into one.
+/// Appends a part. Adjacent texts are merged.
 fn push_merged(parts: &mut Vec<CanonicalPart>, part: CanonicalPart) {
     match (parts.last_mut(), part) {
         (Some(CanonicalPart::Text(before)), CanonicalPart::Text(text)) => before.push_str(&text),
@@ -199,7 +199,7 @@ fn write_sorted(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        // As a client with only one number type (JavaScript) would send it back.
+        // Write it as a client with only one number type (JavaScript) would.
         Value::Number(number) => {
             let _infallible = match number.as_f64() {
                 Some(float) => write!(out, "{float}"),

@@ -1,6 +1,6 @@
 //! Finds the session that a request continues. The history decides: a session matches if its
 //! conversation looked exactly like this to the same caller after its last answer. No other session
-//! is ever continued, except one that the request names.
+//! is ever continued, unless the request names it.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use angelia_core::{
 
 use crate::http::{ApiState, ErrorKind, HttpError, dialect::request::ResolvedRequest};
 
-/// The number of sessions with a matching history that are considered.
+/// How many sessions with a matching history are considered.
 const MAX_CANDIDATES: usize = 16;
 
-/// The session that a request is sent to.
+/// The session for a request.
 #[derive(Debug)]
 pub(super) enum SessionMatch {
-    /// A new session; named, if the caller gave it a name.
+    /// A new session, with a name if the caller gave one.
     New(Option<ExternalName>),
-    /// A session that has the conversation. No other request can continue it until the claim is
-    /// dropped.
+    /// A session that has the conversation. Until the claim is dropped, no other request can
+    /// continue it.
     Continues(Arc<SessionRecord>, Option<ContinuationClaim>),
-    /// A turn that waits for results of the caller's tools since this event.
+    /// A turn that has been waiting for results of the caller's tools since this event.
     AwaitsToolResults(Arc<SessionRecord>, TurnId, Seq),
-    /// An answer that is not the last of its session: the conversation up to it goes to a new
-    /// session.
+    /// An answer that is not the last of its session. The conversation up to this answer goes to a
+    /// new session.
     BranchesAt(TurnId),
 }
 
-/// The exclusive right to continue a session after a turn; released on drop.
+/// The exclusive right to continue a session after a turn. Released on drop.
 #[derive(Debug)]
 pub(super) struct ContinuationClaim {
     state: Arc<ApiState>,
@@ -64,14 +64,14 @@ pub(super) async fn find_session(request: &ResolvedRequest) -> Result<SessionMat
         if request.hints.session.is_some_and(|id| id != entry.session) {
             continue;
         }
-        // Claim before the newest turn is read: a request that continues the session in between would
-        // have released its claim, and both would be submitted to one session.
+        // Claim before reading the newest turn: otherwise another request could continue the session
+        // and release its claim in between, and both would be submitted to one session.
         let claim = ContinuationClaim::try_acquire(state, entry.turn);
         let Some((session, last)) = session_with_newest_turn(state, entry.session).await? else {
             continue;
         };
         if last.id != entry.turn {
-            // The session has continued in another way since then.
+            // The session has since continued in another way.
             continue;
         }
         match last.stage {

@@ -4,7 +4,7 @@
 //! - `attach`: the decision, and the submission of the new input.
 //! - `repeats`: recognises a repeated request, so that it runs at most once.
 //! - `find`: finds the session by the history; [`ConversationHasher`]: the hash of a history.
-//! - [`RecentRequests`]: the memory of all this.
+//! - [`RecentRequests`]: remembers recent requests for all this.
 
 mod attach;
 mod conversation_hash;

@@ -18,17 +18,17 @@ use tokio::time::Instant;
 use super::HashBytes;
 use crate::http::dialect::AnswerStart;
 
-/// The time for which an equal request counts as a repeat.
+/// How long an equal request counts as a repeat.
 const REPEAT_WINDOW: Duration = Duration::from_mins(2);
 
-/// The size of a map from which on its old entries are removed.
+/// Maps with at least this many entries are pruned.
 const PRUNE_THRESHOLD: usize = 1024;
 
-/// Entries older than this are stale: no turn waits for results that long.
+/// Entries older than this are stale: no turn waits that long for results.
 const STALE_AFTER: Duration = Duration::from_hours(48);
 
 pub struct RecentRequests {
-    /// The time at which this memory began; earlier requests are only in the store.
+    /// When this memory began. Earlier requests are only in the store.
     since: Timestamp,
     inner: Mutex<RecentState>,
 }
@@ -42,7 +42,7 @@ impl Default for RecentRequests {
 #[derive(Default)]
 struct RecentState {
     requests: HashMap<HashBytes, RecentRequest>,
-    /// Turns that wait for tool results: the event they wait after, and the start of the wait.
+    /// Turns that wait for tool results: the last event before the wait, and when it began.
     waiting: HashMap<TurnId, (Seq, Instant)>,
     viewers: HashMap<TurnId, Viewers>,
     /// Turns whose session a request is about to continue.
@@ -54,12 +54,13 @@ struct RecentState {
 struct Viewers {
     /// The number of connected viewers.
     count: usize,
-    /// A client without streaming wants the turn to finish, even if it disconnects.
+    /// Whether a client without streaming wants the turn to finish, even if that client
+    /// disconnects.
     finish: bool,
     since: Instant,
 }
 
-/// A request and the turn it became.
+/// A request and its turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecentRequest {
     pub(super) turn: TurnId,
@@ -91,7 +92,7 @@ impl RecentRequests {
         inner.requests.extend(keys.into_iter().map(|key| (key, request)));
     }
 
-    /// Returns the newest request under this key, if it is recent.
+    /// Returns the newest request with this key, if it is recent.
     pub(super) fn find(&self, key: &HashBytes) -> Option<RecentRequest> {
         let inner = self.lock();
         let request = inner.requests.get(key)?;
@@ -117,24 +118,25 @@ impl RecentRequests {
         let now = Instant::now();
         let mut inner = self.lock();
         if inner.waiting.len() >= PRUNE_THRESHOLD {
-            // Their turns ended long ago by timeout.
+            // Their turns timed out long ago.
             inner.waiting.retain(|_, (_, since)| now - *since < STALE_AFTER);
         }
         inner.waiting.insert(turn, (after, now));
     }
 
-    /// Returns the event after which a turn waits for results, if it waits. The mark stays.
+    /// Returns the event after which a turn waits for results, if it does. Leaves the mark in
+    /// place.
     pub(super) fn waiting_since(&self, turn: TurnId) -> Option<Seq> {
         self.lock().waiting.get(&turn).map(|(seq, _)| *seq)
     }
 
-    /// Removes the mark that a turn waits for results. Of several requests that bring the results,
+    /// Removes the mark that a turn waits for results. If several requests contain the results,
     /// only one gets `Some` and may deliver them.
     pub(super) fn take_waiting(&self, turn: TurnId) -> Option<Seq> {
         self.lock().waiting.remove(&turn).map(|(seq, _)| seq)
     }
 
-    /// Claims the right to continue after this turn; only one request can hold it.
+    /// Claims the right to continue after this turn. Only one request can hold it.
     pub(super) fn claim(&self, turn: TurnId) -> bool {
         self.lock().claimed.insert(turn)
     }
@@ -158,7 +160,7 @@ impl RecentRequests {
     }
 
     /// Removes a viewer. Returns `true` if it was the last one, left before the end, and no client
-    /// asked for the turn to finish.
+    /// wants the turn to finish.
     pub(in crate::http) fn remove_viewer(&self, turn: TurnId, saw_the_end: bool) -> bool {
         let mut inner = self.lock();
         let Some(viewers) = inner.viewers.get_mut(&turn) else {
@@ -176,7 +178,7 @@ impl RecentRequests {
         self.lock().viewers.contains_key(&turn)
     }
 
-    /// Forgets the requests of a turn, so that they may be made again.
+    /// Forgets the requests of a turn, so that they may be repeated as new ones.
     pub(in crate::http) fn forget(&self, turn: TurnId) {
         self.lock().requests.retain(|_, request| request.turn != turn);
     }

@@ -1,4 +1,4 @@
-//! Runs a request at most once: recognises a repeated request and remembers each request for that
+//! Runs a request at most once: recognises repeated requests, and remembers each request for that
 //! purpose.
 
 use std::sync::Arc;
@@ -16,8 +16,7 @@ use crate::http::{
     dialect::{AnswerStart, request::ResolvedRequest},
 };
 
-/// Attaches a request to the turn of the earlier request that it repeats, if it repeats one and the
-/// turn has a record.
+/// Attaches a repeated request to the turn of the earlier one, if that turn has a record.
 pub(super) async fn attach_repeated(
     request: &ResolvedRequest,
 ) -> Result<Option<AttachedTurn>, HttpError> {
@@ -29,7 +28,7 @@ pub(super) async fn attach_repeated(
     let record = match engine.turn(earlier.turn).await {
         Ok(record) => record,
         Err(EngineError::NotFound(_)) => {
-            // The record could not be written, or was removed.
+            // The record could not be written or was removed.
             request.state.recent_requests.forget(earlier.turn);
             return Ok(None);
         }
@@ -56,8 +55,8 @@ async fn find_repeated(request: &ResolvedRequest) -> Result<Option<RecentRequest
     if let Some(earlier) = client_hash(request).and_then(|key| recent.find(&key)) {
         return Ok(Some(earlier));
     }
-    // Equal content alone does not make a repeat: the client must mark it as a retry, or be one
-    // that repeats a stream without streaming.
+    // Equal content alone does not make a repeat. The client must mark it as a retry, or be one
+    // that repeats a streamed request without streaming.
     let hints = &request.hints;
     let unstreamed = hints.may_repeat_unstreamed && !request.body.stream;
     if !unstreamed && !hints.is_retry {
@@ -79,7 +78,7 @@ pub(super) fn remember(request: &ResolvedRequest, turn: TurnId, start: AnswerSta
     request.state.recent_requests.insert(keys.into_iter().flatten(), remembered);
 }
 
-/// Records the turn of a request in the store, for a repeat after a restart. The caller sees
+/// Records the turn of a request in the store, for a repeat after a restart. The caller must see
 /// nothing before this is committed.
 pub(super) async fn record_in_store(
     request: &ResolvedRequest,

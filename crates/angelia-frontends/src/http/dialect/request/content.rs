@@ -1,5 +1,5 @@
-//! Content that every dialect reads alike: images, and items without a counterpart in a message,
-//! which are carried as marked text.
+//! Content that every dialect reads in the same way: images, and items without a counterpart in a
+//! message, which become marked text.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use angelia_core::model::Content;
 use super::InvalidRequest;
 use crate::embedded_data;
 
-/// The image types that every agent can be shown.
+/// The image types that every agent accepts.
 pub const IMAGE_MEDIA_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Decodes an image that is embedded in the request.
+/// Decodes an image embedded in the request.
 pub fn decode_image(media_type: &str, data: &str) -> Result<Content, InvalidRequest> {
     let media_type = media_type.trim().to_ascii_lowercase();
     let media_type = match media_type.as_str() {
@@ -26,13 +26,13 @@ pub fn decode_image(media_type: &str, data: &str) -> Result<Content, InvalidRequ
     Ok(Content::Image { media_type: media_type.into(), data: decode_base64(data)? })
 }
 
-/// Decodes bytes that are embedded in the request.
+/// Decodes bytes embedded in the request.
 pub fn decode_base64(data: &str) -> Result<Arc<[u8]>, InvalidRequest> {
     embedded_data::decode_base64(data)
         .map_err(|error| InvalidRequest::new(format!("this is not base64: {error}")))
 }
 
-/// Decodes an image from a data URL. Other addresses are refused: images are never fetched.
+/// Decodes an image from a data URL. Refuses other addresses, because images are never fetched.
 pub fn decode_image_url(url: &str) -> Result<Content, InvalidRequest> {
     let Some(DataUrl { media_type, data }) = DataUrl::parse(url) else {
         return Err(InvalidRequest::new(
@@ -68,7 +68,7 @@ impl<'a> DataUrl<'a> {
     }
 }
 
-/// Returns whether the content is text without words.
+/// Returns whether the content is blank text.
 pub fn is_blank(content: &Content) -> bool {
     matches!(content, Content::Text(text) if text.trim().is_empty())
 }
@@ -84,7 +84,7 @@ pub fn file_text(name: &str, text: &str) -> Content {
     Content::text(format!("<file name=\"{name}\">\n{text}\n</file>"))
 }
 
-/// Marks an item that has no counterpart here; its JSON is carried verbatim.
+/// Marks an item without a counterpart here. Its JSON is included verbatim.
 pub fn unknown_text(kind: &str, json: &str) -> Content {
     let kind = kind.replace(['"', '\n'], "'");
     Content::text(format!("<item type=\"{kind}\">\n{json}\n</item>"))

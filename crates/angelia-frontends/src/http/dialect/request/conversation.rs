@@ -13,10 +13,9 @@ pub(in crate::http) struct RequestConversation {
     pub(in crate::http) history: Vec<HistoryMessage>,
     /// All messages after the last answer.
     pub(in crate::http) new_messages: Vec<HistoryMessage>,
-    /// The hash of the whole conversation: equal requests of one caller have equal hashes.
+    /// The hash of the whole conversation. Equal requests of one caller have equal hashes.
     pub(in crate::http) fingerprint: HashBytes,
-    /// The hash under which the session of this conversation is looked up; `None` for an empty
-    /// history.
+    /// The hash for looking up the session of this conversation, or `None` for an empty history.
     pub(in crate::http) lookup_hash: Option<HashBytes>,
     /// The hash of the whole conversation in each of its scopes.
     full_hashes: Vec<ConversationHasher>,
@@ -48,8 +47,8 @@ impl RequestConversation {
         let fingerprint = full_hash.hash();
         let mut full_hashes = vec![full_hash];
         if let Some(name) = &hints.conversation_name {
-            // The name that the client gave to the conversation narrows the search. A caller's
-            // name has no line break, so the scope is unambiguous.
+            // The client's name for the conversation narrows the search. A caller's name has no
+            // line break, so the scope is unambiguous.
             let (narrowed, full_hash) = hash(&format!("{caller}\n{name}"));
             lookup_hash = narrowed;
             full_hashes.push(full_hash);
@@ -63,7 +62,7 @@ impl RequestConversation {
         }
     }
 
-    /// Returns the hashes under which the conversation is found once this answer is part of it.
+    /// Returns the hashes by which the conversation can be found once it includes this answer.
     pub(in crate::http) fn hashes_with_answer(
         &self,
         answer: &HistoryMessage,
@@ -88,8 +87,7 @@ impl RequestConversation {
             .collect()
     }
 
-    /// Returns the results of the caller's tools. Text beside the results is appended to the last
-    /// one.
+    /// Returns the results of the caller's tools. Other text is appended to the last result.
     pub(in crate::http) fn results(&self) -> Vec<ToolOutput> {
         let mut results: Vec<ToolOutput> = Vec::new();
         let mut beside = Vec::new();
@@ -147,7 +145,7 @@ const fn is_image(content: &Content) -> bool {
     matches!(content, Content::Image { .. })
 }
 
-/// Renders a conversation as text, for agents that cannot be given one with real roles.
+/// Renders a conversation as text, for agents that do not accept one with real roles.
 pub(in crate::http) fn render_history(history: &[HistoryMessage]) -> Arc<str> {
     let mut text = String::from("[The conversation so far]\n");
     for message in history {

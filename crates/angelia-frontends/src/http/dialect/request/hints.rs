@@ -1,4 +1,4 @@
-//! The headers of a request that name its session, or mark it as a repeat of an earlier request.
+//! The request headers that name a session, or mark the request as a repeat of an earlier one.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ const SESSION_HEADER: &str = "x-angelia-session";
 /// Sent by Claude Code, which repeats a request without streaming if the stream was unusable.
 const CLAUDE_CODE_SESSION_HEADER: &str = "x-claude-code-session-id";
 
-/// Headers in which clients name their conversation, the most specific first. The name narrows the
-/// search for a session; the history still decides.
+/// Headers in which clients name their conversation, most specific first. The name narrows the
+/// search for a session, but the history still decides.
 const CONVERSATION_HEADERS: [&str; 6] = [
     SESSION_HEADER,
     "x-arch-claude-cli-session",
@@ -23,7 +23,7 @@ const CONVERSATION_HEADERS: [&str; 6] = [
     "x-openwebui-chat-id",
 ];
 
-/// Longer than any key or name that a client generates. The value is stored with the turn.
+/// Longer than any key or name that clients generate. The value is stored with the turn.
 const MAX_VALUE_CHARS: usize = 255;
 
 #[derive(Clone, Debug, Default)]
@@ -38,9 +38,9 @@ pub(in crate::http) struct RequestHints {
     pub(in crate::http) idempotency_key: Option<Arc<str>>,
     /// A key that identifies a request together with its input.
     pub(in crate::http) client_request_id: Option<Arc<str>>,
-    /// The client marks the request as a retry.
+    /// Whether the client marks the request as a retry.
     pub(in crate::http) is_retry: bool,
-    /// The client may repeat a streamed request without streaming.
+    /// Whether the client may repeat a streamed request without streaming.
     pub(in crate::http) may_repeat_unstreamed: bool,
 }
 
@@ -56,7 +56,7 @@ impl RequestHints {
         let retries = header_text(headers, "x-stainless-retry-count");
         Ok(Self {
             session,
-            // An Angelia id identifies the session by itself, so it is no name.
+            // An Angelia id already identifies the session, so it is not a name.
             session_name: given.filter(|_| session.is_none()).map(Into::into),
             conversation_name,
             idempotency_key: idempotency_key(headers)?.map(Into::into),

@@ -10,14 +10,14 @@ use serde_json::value::RawValue;
 
 use super::InvalidRequest;
 
-/// The reason why JSON could not be parsed into a type.
+/// Why JSON could not be parsed into a type.
 #[derive(Debug)]
 pub enum JsonError {
-    /// The text is not a JSON object; gives the reason.
+    /// The text is not a JSON object, for this reason.
     NotAnObject(String),
     /// The value at `path`, in serde's syntax, is not JSON.
     BadJson { path: String, what: String },
-    /// The value at `path`, in serde's syntax, has a wrong type or is missing a field.
+    /// The value at `path`, in serde's syntax, has a wrong type or lacks a field.
     WrongData { path: String, error: serde_json::Error },
 }
 
@@ -51,7 +51,7 @@ pub fn parse_part<'a, T: Deserialize<'a>>(
     deserialize(&mut json, raw.get().as_bytes()).map_err(|error| error.at(place))
 }
 
-/// Returns JSON that is written in this program.
+/// Returns a JSON literal of this program.
 pub fn literal(json: &'static str) -> RawJson {
     RawValue::from_string(json.to_owned()).unwrap_or_default().into()
 }
@@ -61,7 +61,7 @@ pub fn is_object(raw: &RawValue) -> bool {
     raw.get().trim_start().starts_with('{')
 }
 
-/// Deserializes `bytes`, which `json` reads.
+/// Deserializes `bytes` through `json`.
 fn deserialize<'a, T, R>(
     json: &mut serde_json::Deserializer<R>,
     bytes: &[u8],
@@ -81,7 +81,8 @@ where
                 JsonError::NotAnObject(format!("the body is not JSON: {what}"))
             }
             Some(JsonDefect { path, what }) => JsonError::BadJson { path, what },
-            // Serde accepts less than JSON: numbers that fit its types, and a limited depth.
+            // This is valid JSON that serde does not accept: a number that does not fit its type,
+            // or too much nesting.
             None => JsonError::WrongData { path, error },
         }
     })
@@ -95,7 +96,7 @@ impl JsonError {
             Self::BadJson { path, what } => (path, what),
             Self::WrongData { path, error } => (path, error.to_string()),
         };
-        // Line and column mean nothing to the caller within a part that was cut out.
+        // Line and column mean nothing to the caller within an extracted part.
         let why = error.rsplit_once(" at line ").map_or(error.as_str(), |(why, _)| why);
         let field = match (place, path.as_str()) {
             (place, "." | "") => place.to_owned(),

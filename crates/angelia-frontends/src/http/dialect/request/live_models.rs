@@ -4,7 +4,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use super::ModelSettings;
 
-/// The settings in force. Every clone sees a change at once; a request keeps those it began with.
+/// The settings in force. All clones see a change immediately; a request keeps those that it began
+/// with.
 #[derive(Clone, Debug, Default)]
 pub struct LiveModels(Arc<RwLock<Arc<ModelSettings>>>);
 

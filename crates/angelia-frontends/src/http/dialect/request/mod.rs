@@ -1,15 +1,15 @@
-//! The caller's request to a model API, from its decoded body to all data that must be known before
-//! a session is chosen.
+//! The caller's request to a model API, from its decoded body to everything that must be known
+//! before a session is chosen.
 //!
 //! - [`ModelRequest`]: the output of every decoder. [`content`], [`json`], [`check_stop_words`]:
-//!   helpers of the decoders.
+//!   used by the decoders.
 //! - [`LiveModels`]: the settings of the model APIs.
-//! - [`ResolvedRequest`]: the request with everything derived from it, by way of `hints` (the
-//!   headers that name a session or mark a repeat), `conversation` (history and new messages),
-//!   `target` (the profile or agent that the model id names, and the check that the caller may use
-//!   it) and `session_spec` (the session to launch).
+//! - [`ResolvedRequest`]: the request with everything derived from it, through `hints` (the headers
+//!   that name a session or mark a repeat), `conversation` (history and new messages), `target`
+//!   (the profile or agent that the model id names, and the check that the caller may use it) and
+//!   `session_spec` (the session to launch).
 
-/// Images, and content that is carried as marked text.
+/// Images, and content that becomes marked text.
 pub mod content;
 mod conversation;
 mod hints;

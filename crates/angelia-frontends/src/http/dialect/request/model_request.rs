@@ -1,4 +1,4 @@
-//! A request to a model API in no particular dialect: the output of every decoder.
+//! A request to a model API, independent of the dialect: the output of every decoder.
 
 use std::{fmt, sync::Arc};
 
@@ -9,7 +9,7 @@ use crate::http::{ErrorKind, HttpError};
 /// More than any caller needs, and few enough to scan every chunk for.
 const MAX_STOP_WORDS: usize = 64;
 
-/// A request for one answer of a model. The last messages may be results of the caller's tools.
+/// A request for one answer from a model. The last messages may be results of the caller's tools.
 #[derive(Clone, Debug)]
 pub struct ModelRequest {
     /// The model id exactly as the caller wrote it.
@@ -22,19 +22,19 @@ pub struct ModelRequest {
     pub tools: Vec<CallerTool>,
     pub tool_choice: ToolChoice,
     pub output_format: OutputFormat,
-    /// An upper bound for the length of the answer, honoured where possible.
+    /// An upper bound on the length of the answer, honoured where possible.
     pub max_tokens: Option<u64>,
     /// The answer ends before the first of these words.
     pub stop_words: Vec<Arc<str>>,
     pub stream: bool,
     /// The turn of the answer that this request continues. If set, it alone decides the session.
     pub previous_turn: Option<TurnId>,
-    /// The client wants a title, a tag or a summary for its own window; the request is not part of
-    /// any conversation.
+    /// Whether the client wants a title, a tag or a summary for its own user interface. Such a
+    /// request is not part of any conversation.
     pub is_utility: bool,
 }
 
-/// The format the answer must have.
+/// The required format of the answer.
 #[derive(Clone, Debug, Default)]
 pub enum OutputFormat {
     #[default]
@@ -44,8 +44,7 @@ pub enum OutputFormat {
     Schema(RawJson),
 }
 
-/// The reason why a request cannot be served as it stands. Each dialect reports it in its own
-/// shape, as a 400.
+/// Why a request cannot be served as it is. Each dialect reports this in its own format, as a 400.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct InvalidRequest {
@@ -59,7 +58,7 @@ impl InvalidRequest {
         Self { message: message.into(), field: None }
     }
 
-    /// Refuses a field: the message is `FIELD: WHY`.
+    /// Refuses a field. The message is `FIELD: WHY`.
     pub fn in_field(field: impl Into<String>, why: impl fmt::Display) -> Self {
         let field = field.into();
         Self { message: format!("{field}: {why}"), field: Some(field) }

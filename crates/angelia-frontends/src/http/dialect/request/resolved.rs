@@ -1,4 +1,4 @@
-//! A request with everything that is derived from it before a session is chosen.
+//! A request with everything derived from it before a session is chosen.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ pub(in crate::http) struct ResolvedRequest {
     pub(in crate::http) body: ModelRequest,
     pub(in crate::http) hints: RequestHints,
     pub(in crate::http) conversation: RequestConversation,
-    /// The specification of a session that is started for this request.
+    /// The specification for a new session that serves this request.
     pub(in crate::http) spec: SessionSpec,
     pub(in crate::http) capabilities: ExecutorCapabilities,
     pub(in crate::http) constraint: AnswerConstraint,
     pub(in crate::http) options: TurnOptions,
-    /// Counts the body for its caller as long as the request is in memory.
+    /// Charges the body to its caller for as long as the request is in memory.
     _reservation: Option<BodyReservation>,
 }
 
@@ -49,7 +49,7 @@ impl ResolvedRequest {
             (body, hints, conversation)
         })
         .await?;
-        // The following steps take no longer for a large body than for a small one.
+        // The remaining steps take no longer for a large body than for a small one.
         if let Some(reservation) = &mut reservation {
             reservation.end_turn();
         }
@@ -57,7 +57,7 @@ impl ResolvedRequest {
         let (spec, capabilities) = session_spec::session_spec(&state, &body, target).await?;
         target::check_resolved(&spec, &state.models.current(), &principal)?;
         if conversation.has_images() && !capabilities.images {
-            let message = format!("`{}` cannot be shown images", body.model);
+            let message = format!("`{}` does not accept images", body.model);
             return Err(InvalidRequest::new(message).into());
         }
         let constraint = AnswerConstraint::from_request(&body)?;
@@ -98,15 +98,15 @@ impl ResolvedRequest {
         difference.is_none()
     }
 
-    /// Returns the instruction that is added to the input so that the answer meets the request's
-    /// constraint. A model that gets its tool choice through the API needs no such instruction.
+    /// Returns the instruction that makes the answer meet the request's constraint. A model that
+    /// gets its tool choice through the API needs no such instruction.
     pub(in crate::http) fn instruction(&self) -> Option<Content> {
         let is_told = self.options.tool_choice != ToolChoice::Auto;
         (!is_told).then(|| self.constraint.instruction()).flatten()
     }
 
-    /// Returns whether a turn that waits for tool results can go on with this request. Its model may
-    /// call tools, and cannot be told in the middle of a turn that it no longer may.
+    /// Returns whether a turn that waits for tool results can continue with this request. Its model
+    /// may call tools, and cannot be told otherwise in the middle of a turn.
     pub(in crate::http) fn goes_on_in_turn(&self, session: &SessionSpec) -> bool {
         self.options.tool_choice != ToolChoice::None
             && self.is_same_agent(session)

@@ -1,5 +1,5 @@
-//! Builds the session specification for a request: the specification of its model id, with the
-//! request's own prompt, tools and output format.
+//! Builds the session specification for a request: that of its model id, with the request's own
+//! prompt, tools and output format.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -12,7 +12,7 @@ use angelia_core::{
 use super::{InvalidRequest, ModelRequest, OutputFormat, json, target::ModelTarget};
 use crate::http::{ApiState, ErrorKind, HttpError};
 
-/// Builds the specification of a session for this request, and returns the capabilities of its
+/// Builds the session specification for this request, and returns it with the capabilities of its
 /// executor.
 pub(super) async fn session_spec(
     state: &ApiState,
@@ -31,7 +31,7 @@ pub(super) async fn session_spec(
     }
     let must_call = matches!(body.tool_choice, ToolChoice::Required | ToolChoice::Named(_));
     if must_call && spec.caller_tools.is_empty() {
-        let message = format!("`{}` cannot be made to call a tool", body.model);
+        let message = format!("`{}` cannot be forced to call a tool", body.model);
         return Err(InvalidRequest::new(message).at("tool_choice").into());
     }
     let schema = output_schema(&body.output_format);
@@ -50,7 +50,7 @@ pub(super) async fn session_spec(
         && let Some(earlier) = previous_spec(state, body).await?
         && earlier.mode == spec.mode
     {
-        // A conversation keeps the prompt it began with, unless the request brings another.
+        // A conversation keeps its original prompt, unless the request contains another.
         spec.system = earlier.system;
     }
     Ok((spec, capabilities))
@@ -62,7 +62,7 @@ pub(super) fn takes_tool_choice(spec: &SessionSpec, capabilities: ExecutorCapabi
     capabilities.tool_choice && spec.mode == Mode::Model
 }
 
-/// Returns the specification of the session whose answer the request continues. It does not check
+/// Returns the specification of the session whose answer the request continues. Does not check
 /// whether the caller may continue it.
 async fn previous_spec(
     state: &ApiState,
@@ -100,8 +100,8 @@ pub(in crate::http) fn output_schema(output: &OutputFormat) -> Option<RawJson> {
     }
 }
 
-/// Merges the request's system prompt into the profile's. In model mode it replaces the prompt; in
-/// agent mode it follows the agent's own.
+/// Merges the request's system prompt into the profile's. In model mode it replaces the profile's
+/// prompt; in agent mode it follows the agent's own.
 fn merge_prompt(mode: Mode, profile: &SystemPrompt, system: &str) -> SystemPrompt {
     if system.is_empty() {
         return profile.clone();

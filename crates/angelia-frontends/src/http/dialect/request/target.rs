@@ -14,16 +14,16 @@ use crate::http::{AccessKeys, AllowedModels, ApiState, ErrorKind, HttpError, Pri
 /// The owner's settings for the model APIs.
 #[derive(Clone, Debug)]
 pub struct ModelSettings {
-    /// Allows agents that act on this machine over `/v1`.
+    /// Whether agents may act on this machine over `/v1`.
     pub agent_mode: bool,
     pub keys: AccessKeys,
     /// Maps the model id of a request to another id.
     pub aliases: BTreeMap<Arc<str>, Arc<str>>,
     /// The profile for titles, tags and the like.
     pub utility_profile: Option<Arc<str>>,
-    /// The time for which a turn runs on after its last streaming client has disconnected.
+    /// How long a turn continues after its last streaming client has disconnected.
     pub disconnect_grace: Duration,
-    /// The time for which the idempotency key of a request is remembered.
+    /// How long the idempotency key of a request is remembered.
     pub idempotency_window: Duration,
     /// The model ids of each executor.
     pub families: Vec<ModelFamily>,
@@ -47,9 +47,9 @@ impl Default for ModelSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelFamily {
     pub executor: Arc<str>,
-    /// Prefixes of the vendor's own ids, which work without a prefix of ours.
+    /// Prefixes of the vendor's own ids, which work without our prefix.
     pub bare_prefixes: Vec<Arc<str>>,
-    /// More names for agent mode before the `/`.
+    /// Additional names for agent mode before the `/`.
     pub agent_aliases: Vec<Arc<str>>,
     /// The models shown in lists.
     pub models: Vec<Arc<str>>,
@@ -58,13 +58,13 @@ pub struct ModelFamily {
 }
 
 impl ModelFamily {
-    /// Returns the provider of a model that a key must allow.
+    /// Returns the provider that a key must allow to use this model.
     fn provider_of(&self, model: &str) -> Option<Arc<str>> {
         let (provider, _) = model.split_once('/').unwrap_or((model, ""));
         self.providers.is_some().then(|| provider.into())
     }
 
-    /// Returns the name of its agent mode before the `/`.
+    /// Returns the prefix of agent mode, which comes before the `/`.
     pub fn agent_prefix(&self) -> String {
         format!("{}-agent", self.executor)
     }
@@ -75,7 +75,7 @@ impl ModelFamily {
 pub(super) struct ModelTarget {
     pub(super) profile: ProfileRequest,
     mode: Mode,
-    /// The name that a key must allow: the profile's name, or the part before the `/`.
+    /// The name that a key must allow: that of the profile, or the part before the `/`.
     grant_name: Arc<str>,
     /// The provider that a key must allow, if there is one.
     provider: Option<Arc<str>>,
@@ -97,13 +97,13 @@ pub(super) async fn resolve_granted(
     check_grant(&target, settings, principal)?;
     check_existence(&target, settings, principal)?;
     if target.mode == Mode::Agent {
-        // An agent hands work on by `delegate`, which compares the privileges of both.
+        // An agent delegates work with `delegate`, which compares the privileges of both.
         principal.ensure_no_agent().await?;
     }
     Ok(target)
 }
 
-/// Resolves a model id; `None` if it is unknown.
+/// Resolves a model id, or returns `None` if it is unknown.
 fn resolve_model(
     id: &str,
     settings: &ModelSettings,
@@ -148,7 +148,7 @@ fn model_target(family: &ModelFamily, mode: Mode, word: &str, model: &str) -> Mo
     ModelTarget {
         profile: ProfileRequest {
             target: Some(ExecutorTarget { executor: Arc::clone(&family.executor), mode }),
-            // `default` stands for the agent's own choice of a model.
+            // `default` leaves the choice of a model to the agent.
             model: (model != "default").then(|| model.into()),
             ..ProfileRequest::default()
         },
@@ -197,8 +197,8 @@ fn check_grant(
     Ok(())
 }
 
-/// Checks that the provider of `EXECUTOR/PROVIDER/MODEL` exists, and that a model is named. A
-/// profile was checked when the configuration was read.
+/// Checks that the provider of `EXECUTOR/PROVIDER/MODEL` exists, and that a model is named.
+/// Profiles were checked when the configuration was read.
 fn check_existence(
     target: &ModelTarget,
     settings: &ModelSettings,
@@ -242,8 +242,8 @@ pub(in crate::http) fn granted_mode(
     Some(target.mode)
 }
 
-/// Checks that the caller may use a specification that the profile has only now chosen: `executor:
-/// auto` may have ended at a provider.
+/// Checks that the caller may use a specification that was chosen only now: a profile with
+/// `executor: auto` may have settled on a provider.
 pub(super) fn check_resolved(
     spec: &SessionSpec,
     settings: &ModelSettings,
@@ -257,7 +257,8 @@ pub(super) fn check_resolved(
     }
 }
 
-/// A key that names a profile may use it, with the provider that the profile names.
+/// Checks that the key allows the provider. A key that names a profile may also use the provider
+/// that the profile names.
 fn check_provider(
     provider: &str,
     is_profile: bool,
@@ -274,7 +275,7 @@ fn check_provider(
 
 pub(in crate::http) fn unknown_model_error(id: &str) -> HttpError {
     HttpError::new(ErrorKind::UnknownModel, format!("there is no model `{id}`"))
-        .with_hint("GET /v1/models lists what there is")
+        .with_hint("GET /v1/models lists the models")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Chooses the response to an answer: a stream of events, one object, or an error.
+//! Chooses the response for an answer: a stream of events, one object, or an error.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ use crate::http::{
     sse,
 };
 
-/// The time for which the response headers wait for the first chunk. Once they are sent, a failure
-/// can no longer be an HTTP error.
+/// How long the response headers wait for the first chunk. Once they are sent, a failure can no
+/// longer become an HTTP error.
 const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_secs(30);
 
 const TURN_HEADER: HeaderName = HeaderName::from_static("x-angelia-turn");
@@ -43,7 +43,7 @@ pub(in crate::http) fn json_response(json: Vec<u8>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], json).into_response()
 }
 
-/// Returns the response for an error of a turn that has run.
+/// Returns the response for an error in a turn that has run.
 fn turn_error_response<D: Dialect>(error: &HttpError, answer: &LiveAnswer) -> Response {
     let mut response = error_response::<D>(error);
     let headers = response.headers_mut();
@@ -99,7 +99,7 @@ async fn complete_response<D: Dialect>(mut answer: LiveAnswer, dialect: D) -> Re
 }
 
 async fn stream_response<D: Dialect>(mut answer: LiveAnswer, dialect: D) -> Response {
-    // A failure before the first chunk is still an HTTP error.
+    // A failure before the first chunk can still become an HTTP error.
     let first = loop {
         match answer.next_chunks(FIRST_CHUNK_TIMEOUT).await {
             Ok(NextChunks::Chunks(chunks)) if chunks.is_empty() => {}

@@ -101,8 +101,8 @@ impl<D: Dialect> AnswerStream<D> {
         }
     }
 
-    /// Ends a stream with an error. A stream that has begun is never cut: its events are completed,
-    /// and its text reports the error.
+    /// Ends a stream with an error. A stream that has begun is never cut off: its events are
+    /// completed, and its text reports the error.
     fn encode_error(&mut self, error: &HttpError, out: &mut Vec<u8>) {
         let mut chunks = Vec::new();
         if self.encoder.is_none() {

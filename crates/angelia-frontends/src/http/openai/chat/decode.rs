@@ -1,4 +1,4 @@
-//! Decodes a body of Chat Completions into a [`ModelRequest`]. Total: any body becomes a
+//! Decodes a Chat Completions body into a [`ModelRequest`]. Total: any body becomes a
 //! `ModelRequest` or is refused with a reason.
 
 use std::sync::Arc;
@@ -50,14 +50,15 @@ pub fn decode(body: &[u8]) -> Result<(ModelRequest, ChatDialect), InvalidRequest
     Ok((model_request, chat))
 }
 
-/// Refuses options that would change the meaning of the answer; they must not be ignored silently.
+/// Refuses options that would change the meaning of the answer, because they must not be ignored
+/// silently.
 fn check_supported(request: &ChatRequest<'_>) -> Result<(), InvalidRequest> {
     let refused = |field: &str, why: &str| Err(InvalidRequest::in_field(field, why));
     if request.n.is_some_and(|n| n > 1) {
         return refused("n", "an agent gives one answer; ask again for another one");
     }
     if request.logprobs == Some(true) {
-        return refused("logprobs", "agents do not tell them");
+        return refused("logprobs", "agents do not report them");
     }
     let mut modalities = request.modalities.iter().flatten();
     if modalities.any(|modality| modality != "text") {
@@ -93,7 +94,7 @@ fn message(
         }
         "tool" => {
             let Some(id) = message.tool_call_id else {
-                let why = "a result must say which call it is of";
+                let why = "a result must name the call that it belongs to";
                 return Err(InvalidRequest::in_field(format!("{place}.tool_call_id"), why));
             };
             conversation.result(ToolId::new(id), content);
@@ -131,7 +132,7 @@ fn tool_use_part(id: ToolId, function: RequestFunctionCall<'_>) -> MessagePart {
     }
 }
 
-/// Assigns ids to legacy calls, which have none; each result belongs to the last call.
+/// Assigns ids to legacy calls, which have none. Each result belongs to the last call.
 #[derive(Debug, Default)]
 struct LegacyCalls(u32);
 
@@ -146,7 +147,7 @@ impl LegacyCalls {
     }
 }
 
-/// Decodes tools and tool choice; the flag tells whether the legacy format was used.
+/// Decodes the tools and the tool choice. The flag tells whether the legacy format was used.
 fn decode_tools(
     request: &ChatRequest<'_>,
 ) -> Result<(Vec<CallerTool>, ToolChoice, bool), InvalidRequest> {
@@ -182,7 +183,8 @@ fn output(format: Option<ResponseFormat<'_>>) -> Result<OutputFormat, InvalidReq
     schema::output(&format.kind, given, "response_format", "json_schema.schema")
 }
 
-/// Recognises requests that chat clients make for their own window: titles, tags, suggestions.
+/// Recognises requests that chat clients make for their own user interface: titles, tags,
+/// suggestions.
 fn is_utility(messages: &[HistoryMessage]) -> bool {
     let [message] = messages else { return false };
     let [MessagePart::Content(Content::Text(text))] = message.parts.as_slice() else {

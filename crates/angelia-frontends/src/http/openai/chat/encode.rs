@@ -133,7 +133,7 @@ impl ChatEncoder {
 
     fn close(&mut self, out: &mut Vec<u8>) {
         if let Some(OpenChatBlock::Call { index, has_arguments: false }) = self.open.take() {
-            // Clients parse the arguments; an empty string is not JSON.
+            // Clients parse the arguments, and an empty string is not JSON.
             self.arguments(index, "{}", out);
         }
     }
@@ -192,7 +192,7 @@ pub(super) fn encode_complete(chat: ChatDialect, answer: &CompleteAnswer) -> Vec
         tool_calls.clear();
     }
     if content.is_none() && tool_calls.is_empty() && function_call.is_none() {
-        // Only an answer with calls may have no content.
+        // Only an answer with calls may lack content.
         content = Some(String::new());
     }
     let completion = ChatCompletion {
@@ -226,8 +226,8 @@ fn append_block(all: &mut Option<String>, paragraphs: &mut ParagraphJoiner, text
     all.push_str(&paragraphs.join_next(text));
 }
 
-/// Returns the finish reason. An unfinished answer is `length`: clients accept it and do not retry
-/// by themselves.
+/// Returns the finish reason. An unfinished answer is `length`, which clients accept without
+/// retrying on their own.
 const fn finish_reason(stop: &StopReason, chat: ChatDialect) -> &'static str {
     match stop {
         StopReason::EndTurn | StopReason::Word(_) => "stop",
@@ -241,7 +241,7 @@ const fn finish_reason(stop: &StopReason, chat: ChatDialect) -> &'static str {
     }
 }
 
-/// Returns the id of the answer; a turn has several answers if it calls the caller's tools.
+/// Returns the id of the answer. A turn has several answers if it calls the caller's tools.
 fn id(header: &AnswerHeader) -> String {
     let turn = header.turn.as_uuid().simple();
     match header.part {
@@ -251,6 +251,6 @@ fn id(header: &AnswerHeader) -> String {
 }
 
 fn append<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
-    // Writing text into memory cannot fail.
+    // Writing to memory cannot fail.
     let _ = serde_json::to_writer(&mut *out, value);
 }

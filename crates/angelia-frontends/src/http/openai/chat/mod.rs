@@ -22,9 +22,10 @@ pub use encode::ChatEncoder;
 /// The options of a request that affect how its answer is encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChatDialect {
-    /// The stream ends with a chunk that carries the usage.
+    /// Whether the stream ends with a chunk that contains the usage.
     pub include_usage: bool,
-    /// The request used `functions`, the predecessor of `tools`; so must the answer.
+    /// Whether the request used `functions`, the predecessor of `tools`. If so, the answer must use
+    /// it too.
     pub legacy: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The JSON types of Chat Completions: requests as far as they are read, answers as they are
-//! written.
+//! The JSON types of Chat Completions: the parts of requests that we read, and the answers that we
+//! write.
 
 use std::{borrow::Cow, sync::Arc};
 

@@ -1,5 +1,5 @@
-//! Decodes a body of Responses into a [`ModelRequest`]. Total: any body becomes a `ModelRequest` or
-//! is refused with a reason.
+//! Decodes a Responses body into a [`ModelRequest`]. Total: any body becomes a `ModelRequest` or is
+//! refused with a reason.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub fn references(body: &[u8]) -> Result<Vec<ItemId>, InvalidRequest> {
     }
 }
 
-/// Decodes a request. `known` returns the items that [`references`] listed.
+/// Decodes a request. `known` returns the items listed by [`references`].
 pub fn decode(
     body: &[u8],
     known: impl Fn(ItemId) -> Option<AnswerBlock>,
@@ -78,11 +78,12 @@ pub fn decode(
     Ok((model_request, responses))
 }
 
-/// Refuses options that would change the meaning of the answer; they must not be ignored silently.
+/// Refuses options that would change the meaning of the answer, because they must not be ignored
+/// silently.
 fn check_supported(request: &ResponsesRequest<'_>) -> Result<(), InvalidRequest> {
     let refused = |field: &str, why: &str| Err(InvalidRequest::in_field(field, why));
     if request.background == Some(true) {
-        return refused("background", "an answer comes while the request waits; use `stream`");
+        return refused("background", "answers are not produced in the background; use `stream`");
     }
     if request.conversation.is_some() {
         let why = "there are no stored conversations; continue with `previous_response_id`";
@@ -92,7 +93,7 @@ fn check_supported(request: &ResponsesRequest<'_>) -> Result<(), InvalidRequest>
         return refused("prompt", "there are no stored prompts; send the text itself");
     }
     if request.top_logprobs.is_some_and(|count| count > 0) {
-        return refused("top_logprobs", "agents do not tell them");
+        return refused("top_logprobs", "agents do not report them");
     }
     Ok(())
 }

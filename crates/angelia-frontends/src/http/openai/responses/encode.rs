@@ -23,7 +23,7 @@ pub struct ResponsesEncoder {
     id: ResponseId,
     /// The number of the next event.
     sequence_number: u64,
-    /// The complete items; its length is the index of the next one.
+    /// The complete items. Their number is the index of the next one.
     output: Vec<ResponseItem>,
     open: Option<OpenItem>,
 }
@@ -33,7 +33,7 @@ pub struct ResponsesEncoder {
 struct OpenItem {
     id: String,
     kind: OpenItemKind,
-    /// All of its content so far.
+    /// The content so far.
     text: String,
 }
 
@@ -45,7 +45,7 @@ enum OpenItemKind {
         id: ToolId,
         spelled: CallFormat,
     },
-    /// Its input is text inside JSON, so it is sent once it is complete.
+    /// The input of a custom tool is text inside JSON, so it is sent only when complete.
     Custom {
         id: ToolId,
         spelled: CallFormat,
@@ -165,7 +165,7 @@ impl ResponsesEncoder {
         if let Some(OpenItem { kind: OpenItemKind::Call { .. }, text, .. }) = &self.open
             && text.is_empty()
         {
-            // Clients parse the arguments; an empty string is not JSON.
+            // Clients parse the arguments, and an empty string is not JSON.
             self.more("{}", out);
         }
         let Some(open) = self.open.take() else { return };

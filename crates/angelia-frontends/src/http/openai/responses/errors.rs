@@ -6,7 +6,7 @@ use angelia_core::model::{Failure, FailureKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The longest wait after which a client should retry by itself; a longer one is reported as an
+/// The longest wait after which a client should retry on its own. A longer one is reported as an
 /// exhausted quota.
 const MAX_RETRY_WAIT: Duration = Duration::from_mins(1);
 
@@ -28,7 +28,7 @@ impl From<&Failure> for ResponseError {
     }
 }
 
-/// Returns the error code. Clients do not retry `invalid_prompt` and show its message; they do
+/// Returns the error code. Clients show the message of `invalid_prompt` and do not retry; they do
 /// retry `rate_limit_exceeded`, `server_is_overloaded` and `server_error`.
 fn code(failure: &Failure) -> &'static str {
     match failure.kind {

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 use super::wire::{ResponseItem, ResponseObject, SummaryPart, TextPart};
 
-/// Writes one frame. The fields of `body`, which must have some, follow `type` and
+/// Writes one frame. The fields of `body`, which must not be empty, follow `type` and
 /// `sequence_number`.
 pub(super) fn event(sequence_number: u64, name: &str, body: &impl Serialize, out: &mut Vec<u8>) {
     let head =
         format!("event: {name}\ndata: {{\"type\":\"{name}\",\"sequence_number\":{sequence_number}");
     out.extend_from_slice(head.as_bytes());
     let brace = out.len();
-    // Writing text into memory cannot fail.
+    // Writing to memory cannot fail.
     let _ = serde_json::to_writer(&mut *out, body);
     // Splice the body into the open object: its opening brace becomes a comma.
     if let Some(brace) = out.get_mut(brace) {

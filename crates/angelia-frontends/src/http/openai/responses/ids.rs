@@ -1,4 +1,4 @@
-//! Ids of answers and of their items. They contain the turn, so that a response is found again
+//! The ids of answers and their items. They contain the turn, so that a response can be found
 //! without a table: `resp_TURN`, `resp_TURN_PART`, `msg_TURN_PART_INDEX`.
 
 use std::{fmt, str::FromStr};
@@ -7,7 +7,7 @@ use angelia_core::model::TurnId;
 
 use super::super::super::dialect::AnswerHeader;
 
-/// One answer of a turn; a turn has several if it calls the caller's tools.
+/// One of a turn's answers. A turn has several if it calls the caller's tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ResponseId {
     pub turn: TurnId,
@@ -21,9 +21,9 @@ pub struct ItemId {
     pub index: u32,
 }
 
-/// The text is not one of our ids.
+/// The error for a text that is not one of our ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is not an id that was given here")]
+#[error("this is not an id that was issued here")]
 pub struct InvalidId;
 
 impl ResponseId {
@@ -31,7 +31,7 @@ impl ResponseId {
         Self { turn: header.turn, part: header.part }
     }
 
-    /// Returns the id of the item at `index`; the prefix tells its type.
+    /// Returns the id of the item at `index`. The prefix tells its type.
     pub(super) fn item(self, prefix: &str, index: u32) -> String {
         let (turn, part) = (self.turn.as_uuid().simple(), self.part);
         format!("{prefix}_{turn}_{part}_{index}")

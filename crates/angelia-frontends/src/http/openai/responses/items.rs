@@ -117,7 +117,7 @@ fn item(
             };
             conversation.assistant(block_to_part(block).into_iter().collect());
         }
-        // Items of the vendor's own services: part of an answer, or an output from outside.
+        // Items of the vendor's own services: part of an answer, or an external output.
         Some(other) if other.ends_with("_output") => {
             conversation.user(vec![unknown_text(other, raw.get())]);
         }
@@ -158,7 +158,7 @@ fn block_to_part(block: AnswerBlock) -> Option<MessagePart> {
     }
 }
 
-/// Returns the type of an item; `None` means a message.
+/// Returns the type of an item, or `None` for a message.
 fn kind<'a>(raw: &'a RawValue, place: &str) -> Result<Option<Cow<'a, str>>, InvalidRequest> {
     let TypeTag { kind } = json::parse_part(raw, place)?;
     Ok(kind)

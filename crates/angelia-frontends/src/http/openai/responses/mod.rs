@@ -31,8 +31,8 @@ pub use encode::ResponsesEncoder;
 pub use ids::{ItemId, ResponseId};
 pub use object::{encode_recorded, encode_unfinished};
 
-/// The options of a request that affect how its answer is encoded: most of the request is echoed in
-/// it.
+/// The options of a request that affect how its answer is encoded. Most of the request is echoed in
+/// the answer.
 #[derive(Clone, Debug, Default)]
 pub struct ResponsesDialect {
     echo: wire::RequestEcho,

@@ -22,7 +22,7 @@ pub(super) fn encode_complete(echo: &RequestEcho, answer: &CompleteAnswer) -> Ve
     ended(echo, &answer.header, &answer.end, ending, &output)
 }
 
-/// Encodes an answer from the record. The request is not echoed.
+/// Encodes an answer from the record. Does not echo the request.
 pub fn encode_recorded(answer: &CompleteAnswer) -> Vec<u8> {
     let ending = ResponseStatus::of_recorded_answer(&answer.end);
     let echo = RequestEcho::default();
@@ -52,11 +52,11 @@ fn ended(
 }
 
 fn json(response: &ResponseObject<'_>) -> Vec<u8> {
-    // Writing text into memory cannot fail.
+    // Writing to memory cannot fail.
     serde_json::to_vec(response).unwrap_or_default()
 }
 
-/// The status of a response, as Responses spells it.
+/// The status of a response in the terms of Responses.
 #[derive(Debug)]
 pub(super) struct ResponseStatus {
     pub(super) status: &'static str,
@@ -69,8 +69,8 @@ impl ResponseStatus {
         Self { status, error: None, incomplete_reason: None }
     }
 
-    /// Returns the status of an answer that was just produced. Clients that see a response fail or
-    /// end incomplete retry it, and the work would be done twice. So an answer with any output is
+    /// Returns the status of an answer that was just produced. Clients retry a response that failed
+    /// or ended incomplete, so the work would be done twice. Therefore an answer with any output is
     /// `completed`, and its metadata reports the rest.
     pub(super) fn of_live_answer(end: &AnswerEnd, has_output: bool) -> Self {
         match &end.stop {
@@ -81,8 +81,8 @@ impl ResponseStatus {
         }
     }
 
-    /// Returns the status of an answer from the record. No client retries an answer it looks up, so
-    /// failures are reported as such.
+    /// Returns the status of an answer from the record. Clients do not retry an answer that they
+    /// look up, so failures are reported as such.
     fn of_recorded_answer(end: &AnswerEnd) -> Self {
         match &end.stop {
             StopReason::Failed(failure) => {

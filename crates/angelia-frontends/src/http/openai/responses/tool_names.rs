@@ -1,4 +1,4 @@
-//! Tools that are more than functions: tools in a namespace, whose calls name it beside the tool,
+//! Tools that are more than functions: tools in a namespace, whose calls name it next to the tool,
 //! and custom tools, whose input is text instead of JSON. Agents know only functions, so the
 //! namespace becomes part of the name, and the text becomes the only argument.
 
@@ -20,7 +20,7 @@ pub(super) const CUSTOM_INPUT_FIELD: &str = "input";
 const CUSTOM_INPUT_SCHEMA: &str =
     r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}"#;
 
-/// The form of a call by the tool's name, for tools that are not plain functions.
+/// The call formats of tools that are not plain functions, by name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ToolNames(Arc<HashMap<Arc<str>, CallFormat>>);
 
@@ -40,7 +40,7 @@ impl CallFormat {
 
 impl ToolNames {
     /// Decodes the tools that can be offered to an agent. The others are the vendor's own services,
-    /// which cannot be run here: they are accepted and not offered.
+    /// which cannot run here: they are accepted but not offered.
     pub(super) fn decode_tools(
         raw: &[&RawValue],
     ) -> Result<(Vec<CallerTool>, Self), InvalidRequest> {
@@ -69,7 +69,7 @@ impl ToolNames {
         Ok((offered, Self(Arc::new(names))))
     }
 
-    /// Returns the form of a call of the tool that the agent knows by this name.
+    /// Returns the call format of the tool that the agent knows by this name.
     pub(super) fn call_format(&self, name: &Arc<str>) -> CallFormat {
         self.0
             .get(name)
@@ -78,7 +78,7 @@ impl ToolNames {
     }
 }
 
-/// Returns the agent's name of a tool in a namespace.
+/// Returns the agent's name for a tool in a namespace.
 pub(super) fn namespaced_name(namespace: Option<&str>, name: Arc<str>) -> Arc<str> {
     match namespace {
         None | Some("") => name,

@@ -1,4 +1,4 @@
-//! The JSON types of Responses: requests as far as they are read, answers as they are written.
+//! The JSON types of Responses: the parts of requests that we read, and the answers that we write.
 
 use std::{borrow::Cow, sync::Arc};
 
