@@ -81,7 +81,8 @@ class Platform:
         return {}
 
     def send(self, params):
-        fault = self.take_fault()
+        # On a slow machine an answer has a preview first, which is not the message that should fail.
+        fault = None if params["message"]["id"].startswith("preview-") else self.take_fault()
         if fault == "limit":
             return fail("not_sent", "too many messages", retry_after=1)
         if (FOLDER / "blocked").exists():

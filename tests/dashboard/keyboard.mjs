@@ -54,8 +54,11 @@ await withBrowser(async (browser) => {
   await page.keyboard.press("i");
   const card = page.locator(".card.open");
   await card.waitFor();
-  await page.keyboard.press("j");
-  check(await page.evaluate(() => document.activeElement?.classList.contains("card")), "j goes to the card");
+  // The page listens for keys a moment after it has drawn the card.
+  await until("j goes to the card", async () => {
+    await page.keyboard.press("j");
+    return page.evaluate(() => document.activeElement?.classList.contains("card"));
+  });
   await until("the button works", async () => (await card.getByRole("button", { name: "Once" }).getAttribute("aria-disabled")) === null);
   await reach(page, "Once");
   const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);

@@ -56,7 +56,7 @@ fn one_that_ends_at_once() {
         let machine = machine_with(script);
         let turn = assert_turn_fails(&machine, 1);
         let message = turn.end()["failure"]["message"].as_str().unwrap();
-        assert!(message.contains("ended"), "{message}");
+        assert!(message.contains("exited"), "{message}");
     }
 }
 

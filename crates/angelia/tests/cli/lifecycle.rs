@@ -172,7 +172,7 @@ fn serve_says_in_five_lines_what_it_is() {
 
 #[test]
 fn the_log_is_followed_and_its_size_is_limited() {
-    let mut background = BackgroundMachine::new("log: {max_size: 4KiB, keep: 2}\n");
+    let mut background = BackgroundMachine::new("log: {max_size: 2KiB, keep: 2}\n");
     background.0.angelia(&["logs"]).assert_code(1).assert_stderr("angelia start");
     background.0.set("ANGELIA_LOG", "debug");
     let machine = &background.0;
@@ -195,7 +195,7 @@ fn the_log_is_followed_and_its_size_is_limited() {
     assert!(!logs.join("angelia.log.3").exists());
     for name in ["angelia.log", "angelia.log.1", "angelia.log.2"] {
         let size = fs::metadata(logs.join(name)).unwrap().len();
-        assert!(size <= 4096 + 1024, "{name}: {size}");
+        assert!(size <= 2048 + 1024, "{name}: {size}");
     }
 }
 

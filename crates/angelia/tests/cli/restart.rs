@@ -150,7 +150,7 @@ fn queued_turns_go_on_in_the_new_one() {
         ["second", "third"].map(|input| submit(&background, &session, input)).into();
     let watching = background.0.start(&["turns", "watch", "--json", &queued[1]]);
     let restarting = background.0.angelia(&["restart"]);
-    restarting.assert_code(0).assert_stderr("2 queued turns will go on");
+    restarting.assert_code(0).assert_stderr("2 queued turns will continue");
     let seen = watching.wait();
     let seen = Transcript::read(&seen.assert_code(0).stdout);
     assert!(seen.completed().text().contains("third"), "{seen:#?}");

@@ -46,7 +46,7 @@ fn a_long_title_takes_one_line_whatever_the_width() {
         let terminal = TmuxTerminal::open(&machine, columns, &line);
         terminal.wait_for("LONG_");
         thread::sleep(Duration::from_millis(600));
-        let during = terminal.text();
+        let during = terminal.wait_for("LONG_");
         assert_eq!(lines_with(&during, "LONG_").len(), 1, "the spinner:\n{during}");
         if columns == 80 {
             terminal.resize(40);

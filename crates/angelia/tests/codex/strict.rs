@@ -63,7 +63,7 @@ fn real_every_key_is_known_to_codex() {
     fs::write(plugin.join("plugin.json"), r#"{"name":"notion","version":"1"}"#).unwrap();
     let before = lab.config();
     let done = lab.machine.angelia(&["codex", "enable"]);
-    done.assert_code(0).assert_stderr("does not take startup_timeout_ms, alwaysLoad, trust");
+    done.assert_code(0).assert_stderr("does not accept startup_timeout_ms, alwaysLoad, trust");
     let text = lab.config();
     assert!(text.contains("[plugins.\"notion@openai-curated\"]"), "{text}");
     let said = strict(&lab);

@@ -136,7 +136,7 @@ fn real_claude_hands_work_on_three_times_and_no_further() {
     assert_eq!(sessions.len(), 4);
     // The outermost turn ended last, and the list begins with the session that was used last.
     let deepest = lab.machine.export(sessions[3]["id"].as_str().unwrap());
-    assert_refused(&deepest[0], "handed on 3 times already");
+    assert_refused(&deepest[0], "handed on 3 times, which is the limit");
     lab.end(Some(serving));
 }
 

@@ -257,12 +257,13 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
         }
         let width = self.width();
         let step = self.spinner.as_ref().map_or(0, |drawn| drawn.step + 1);
-        self.hide_spinner()?;
+        let erased = self.take_spinner();
         let frame = SPINNER_FRAMES[step % SPINNER_FRAMES.len()];
         let line = format!("{frame} {}", single_line(&show_controls(label)));
         // A terminal may wrap as soon as its last column is written.
         let line = fit(&line, width.saturating_sub(1)).into_owned();
-        write!(self.err, "{line}")?;
+        // In one write, or the line would flicker.
+        self.err.write_all(format!("{erased}{line}").as_bytes())?;
         self.err.flush()?;
         self.spinner = Some(DrawnSpinner { step, line });
         Ok(())
@@ -283,13 +284,22 @@ impl<Out: Write, Err: Write> Screen<Out, Err> {
     }
 
     fn hide_spinner(&mut self) -> io::Result<()> {
-        let Some(drawn) = self.spinner.take() else {
+        let erased = self.take_spinner();
+        if erased.is_empty() {
             return Ok(());
+        }
+        self.err.write_all(erased.as_bytes())?;
+        self.err.flush()
+    }
+
+    /// Forgets the spinner and returns the text that erases it.
+    fn take_spinner(&mut self) -> String {
+        let Some(drawn) = self.spinner.take() else {
+            return String::new();
         };
         // If the window became narrower, the terminal has wrapped the line, and the cursor is at its end.
         let rows_above = rows(&drawn.line, self.width()) - 1;
-        write!(self.err, "{}", erase_rows(rows_above))?;
-        self.err.flush()
+        erase_rows(rows_above)
     }
 
     /// Leaves the open rows on the screen unchanged.
