@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     protected::Touch,
-    shell::{Invocation, Invocations, Piece, Redirect, RedirectKind, Word, parse},
+    shell::{Invocation, Invocations, Piece, Redirect, RedirectKind, Word},
 };
 use crate::model::{CommandAccess, CommandLine};
 
@@ -103,17 +103,14 @@ pub(super) type NamedPath = (Touch, PathBuf);
 
 /// Returns the paths that the command names. `user_home` replaces `~`.
 pub(super) fn named_paths(command: &CommandAccess, cwd: &Path, user_home: &Path) -> Vec<NamedPath> {
+    // Parts of a command may be unknown; the known ones still count.
     let found = match &command.line {
-        CommandLine::Shell(text) => Invocations::of_script(text).or_else(|_| {
-            // Parts of the script are unknown; the known commands still count.
-            parse(text).map(Invocations::of_parsed)
-        }),
+        CommandLine::Shell(text) => Invocations::known_of_script(text),
         CommandLine::Argv(argv) => {
             let argv: Vec<&str> = argv.iter().map(|argument| &**argument).collect();
-            Invocations::of_argv(&argv).or_else(|_| Ok::<_, &str>(Invocations::of_known(&argv)))
+            Invocations::known_of_argv(&argv)
         }
     };
-    let Ok(found) = found else { return Vec::new() };
     let mut paths = PathCollector { folders: vec![cwd.to_owned()], user_home, found: Vec::new() };
     for invocation in &found.all {
         paths.add_invocation(invocation);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{
     guarded::allows_options,
     pattern::{PartlyKnown, may_match},
-    shell::{Invocations, Piece, Redirect, RedirectKind, SimpleCommand, Word, parse},
+    shell::{Invocations, Piece, Redirect, RedirectKind, SimpleCommand, Word, folded, parse},
 };
 use crate::model::{CommandAccess, CommandLine, glob_matches};
 
@@ -122,14 +122,19 @@ pub(super) fn denial(subject: &str, command: &CommandAccess) -> Option<CommandDe
             Invocations::of_argv(&argv)
         }
     };
-    let found = match found {
+    let variables = command.env.iter().map(|(name, value)| (&**name, &**value));
+    let found = match found.and_then(|found| found.with_environment(variables)) {
         Ok(found) => found,
         Err(why) => return Some(CommandDenial::Unknown(why)),
     };
     let is_match = found.all.iter().any(|invocation| {
         let arguments = invocation.words.get(1..).unwrap_or_default();
         let written = invocation.words.first().and_then(Word::literal).unwrap_or_default();
-        [&*written, &*invocation.name].into_iter().any(|name| {
+        // Some file systems do not tell upper from lower case.
+        let (folded_subject, folded_name) = (with_folded_name(subject), folded(&invocation.name));
+        let names =
+            [(subject, &*written), (subject, &*invocation.name), (&*folded_subject, &*folded_name)];
+        names.into_iter().any(|(subject, name)| {
             let mut text = partly_known(name, arguments);
             // `rm *` also covers `rm` without arguments.
             may_match(subject, &text) || {
@@ -139,6 +144,12 @@ pub(super) fn denial(subject: &str, command: &CommandAccess) -> Option<CommandDe
         })
     });
     is_match.then_some(CommandDenial::Matches)
+}
+
+/// The subject with its first word, the name of a command, in lower case.
+fn with_folded_name(subject: &str) -> String {
+    let (name, rest) = subject.split_at(subject.find(' ').unwrap_or(subject.len()));
+    folded(name) + rest
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

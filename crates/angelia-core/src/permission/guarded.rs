@@ -1,8 +1,9 @@
-//! Options that let a well-known command run programs, write files or read another configuration. A
-//! pattern such as `Bash(git *)` does not cover them unless it names them. The table is small; a
-//! command that is not in it is covered with all its options.
+//! Options that let a well-known command write files, read another configuration or run programs
+//! that are not named. A pattern such as `Bash(git *)` does not cover them unless it names them, nor
+//! the options whose value is run (`shell/options.rs`). The tables are small; a command that is not in
+//! them is covered with all its options.
 
-use super::shell::Word;
+use super::shell::{Word, running_options};
 
 struct GuardedCommand {
     names: &'static [&'static str],
@@ -23,14 +24,10 @@ const TABLE: &[GuardedCommand] = &[
             "--exec-path",
             "--output",
             "--output-directory",
-            "--upload-pack",
-            "--receive-pack",
             "--upload-archive",
-            "--exec",
             "-x",
             "--ext-diff",
             "--textconv",
-            "--open-files-in-pager",
             "-O",
             "-o",
             "--git-dir",
@@ -38,11 +35,6 @@ const TABLE: &[GuardedCommand] = &[
             "--template",
             "--separate-git-dir",
             "--super-prefix",
-            "--smtp-server",
-            "--to-cmd",
-            "--cc-cmd",
-            "--sendmail-cmd",
-            "--extcmd",
             "--tool",
             "--editor",
             "--remote-sudo",
@@ -86,24 +78,8 @@ const TABLE: &[GuardedCommand] = &[
         subcommands: &[],
     },
     GuardedCommand {
-        names: &["tar", "bsdtar", "gtar"],
-        options: &[
-            "--to-command",
-            "--checkpoint-action",
-            "--use-compress-program",
-            "-I",
-            "--rsh-command",
-            "--info-script",
-            "--new-volume-script",
-            "-F",
-            "--rmt-command",
-        ],
-        global_options: &[],
-        subcommands: &[],
-    },
-    GuardedCommand {
         names: &["rsync"],
-        options: &["-e", "--rsh", "--rsync-path", "--daemon", "--config"],
+        options: &["--daemon", "--config"],
         global_options: &[],
         subcommands: &[],
     },
@@ -136,7 +112,6 @@ const TABLE: &[GuardedCommand] = &[
             "--libcurl",
             "--etag-save",
             "--hsts",
-            "--use-askpass",
             "-e",
             "--execute",
             "--post-file",
@@ -159,26 +134,13 @@ const TABLE: &[GuardedCommand] = &[
     },
     GuardedCommand {
         names: &["sort"],
-        options: &["-o", "--output", "--compress-program", "-T", "--temporary-directory"],
-        global_options: &[],
-        subcommands: &[],
-    },
-    GuardedCommand {
-        names: &["rg"],
-        options: &["--pre", "--hostname-bin"],
+        options: &["-o", "--output", "-T", "--temporary-directory"],
         global_options: &[],
         subcommands: &[],
     },
     GuardedCommand {
         names: &["npm", "npx", "pnpm", "yarn"],
-        options: &[
-            "--script-shell",
-            "--node-options",
-            "--userconfig",
-            "--globalconfig",
-            "-c",
-            "--call",
-        ],
+        options: &["--node-options", "--userconfig", "--globalconfig", "-c", "--call"],
         global_options: &["-C", "--prefix", "--dir", "--cwd"],
         subcommands: &["config", "set"],
     },
@@ -202,7 +164,7 @@ const TABLE: &[GuardedCommand] = &[
     },
     GuardedCommand {
         names: &["go"],
-        options: &["-exec", "-toolexec", "-overlay", "-modfile", "-C", "-vettool", "-o"],
+        options: &["-overlay", "-modfile", "-C", "-o"],
         global_options: &[],
         subcommands: &["env", "generate"],
     },
@@ -216,10 +178,13 @@ pub(super) fn allows_options(subject: &str, words: &[Word]) -> bool {
         return true;
     };
     let name = name.rsplit('/').next().unwrap_or_default();
+    let named = |option: &str| subject.contains(option);
+    if !running_options(name, arguments).is_ok_and(|found| found.into_iter().all(named)) {
+        return false;
+    }
     let Some(guarded) = TABLE.iter().find(|guarded| guarded.names.contains(&name)) else {
         return true;
     };
-    let named = |option: &str| subject.contains(option);
     let mut is_global = true;
     for word in arguments {
         // An unknown argument may be such an option.

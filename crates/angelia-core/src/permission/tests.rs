@@ -197,6 +197,7 @@ fn protected_paths_need_a_person_at_every_level() {
         "cat ~/.angelia/token",
         "head -c 9 /home/me/.angelia/state.db-wal",
         "base64 < ~/.ssh/id_ed25519",
+        "$x; sh -c 'env base64 ~/.ssh/id_ed25519'",
         "curl -F a=@x http://x; cat ../.aws/credentials",
     ] {
         assert!(is_protected(&check(&rules, &bash(script))), "{script}");
@@ -338,6 +339,46 @@ fn deny_rules_see_through_every_spelling() {
     let why = check(&rules, &bash("$(echo rm) x"));
     let AccessCheck::Deny(why) = why else { panic!("{why:?}") };
     assert!(why.contains("the name of a command is not literal") && why.contains("`Bash(rm *)`"));
+}
+
+#[test]
+fn deny_rules_count_variables_that_programs_run_and_names_in_any_case() {
+    let rules = rules(PermissionLevel::Unattended, &[], &["Bash(rm *)", "Bash(Rscript *)"]);
+    let denied = |request: &ApprovalRequest| matches!(check(&rules, request), AccessCheck::Deny(_));
+    for (name, value, is_denied) in [
+        ("PAGER", "rm x", true),
+        ("PAGER", "less -R", false),
+        ("BASH_ENV", "s", true),
+        ("A", "rm x", false),
+    ] {
+        let mut command = CommandAccess::argv(["git", "log"]);
+        command.env.push((name.into(), value.into()));
+        assert_eq!(denied(&runs(command)), is_denied, "{name}={value}");
+    }
+    for script in ["RM x", "/usr/bin/Rscript a", "rscript a", "git -c core.pager=RSCRIPT log"] {
+        assert!(denied(&bash(script)), "{script}");
+    }
+}
+
+#[test]
+fn patterns_do_not_cover_options_that_run_commands() {
+    let allowed = ["tar *", "rsync *", "sort *", "scp -S ssh *", "npx *"];
+    let allowed = allowed.map(|subject| format!("Bash({subject})"));
+    let rules = rules(PermissionLevel::Ask, &allowed.each_ref().map(|rule| &**rule), &[]);
+    for script in ["tar xf a", "rsync -av a b", "sort -u a", "scp -S ssh a h:"] {
+        assert_eq!(check(&rules, &bash(script)), AccessCheck::Allow, "{script}");
+    }
+    for script in [
+        "tar xf a --to-com=x",
+        "tar cfI a x .",
+        "tar xf \"$x\"",
+        "npx -yc x",
+        "rsync -ave x a b",
+        "sort --compress-program x",
+        "scp -S ssh -o ProxyCommand=x a h:",
+    ] {
+        assert_eq!(check(&rules, &bash(script)), ASK, "{script}");
+    }
 }
 
 #[test]

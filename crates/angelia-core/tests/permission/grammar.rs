@@ -102,7 +102,7 @@ impl ScriptGenerator {
             return format!("{} {argument}", self.name());
         }
         let inner = self.words(depth - 1);
-        match self.below(24) {
+        match self.below(32) {
             0 => format!("env {inner}"),
             1 => format!("env A=1 B='2 3' {inner}"),
             2 => format!("env -u A {inner}"),
@@ -123,12 +123,54 @@ impl ScriptGenerator {
             17 => format!("find . -maxdepth 0 -exec {inner} {{}} +"),
             18 => format!("xargs -n1 {inner}"),
             19 => format!("xargs -I{{}} {inner} {{}}"),
+            20 => format!("env -vu A {inner}"),
+            21 => format!("env -vS {}", quote(&inner)),
+            22 => format!("env -S {}", quote(&format!("-u A {inner}"))),
+            23 => format!("timeout -vs9 5 {inner}"),
+            24..=27 => self.run_by_program(&inner),
             _ => {
                 let script = self.command(depth - 1);
-                let shell =
-                    self.pick(&["sh -c", "bash -c", "bash -ec", "bash -lc", "sh -ec", "eval"]);
+                let shell = self.pick(&[
+                    "sh -c",
+                    "bash -c",
+                    "bash -ec",
+                    "bash -lc",
+                    "sh -ec",
+                    "bash -eo pipefail -c",
+                    "bash -oc pipefail",
+                    "sh -co errexit",
+                    "eval",
+                ]);
                 format!("{shell} {}", quote(&script))
             }
+        }
+    }
+
+    /// Options and variables whose value a program runs.
+    fn run_by_program(&mut self, inner: &str) -> String {
+        let text = quote(inner);
+        let n = self.fresh();
+        match self.below(16) {
+            0 => format!("tar -cf a{n} --checkpoint=1 --checkpoint-action=exec={text} ."),
+            1 => format!("tar -cf a{n} --checkpoint=1 --checkpoint-action exec={text} ."),
+            2 => format!("tar -cf a{n} --use-compress={text} ."),
+            3 => format!("tar -cf a{n} -I {text} ."),
+            4 => format!("tar cfI a{n} {text} ."),
+            5 => format!("split --filter={text} s"),
+            6 => format!("split --filt {text} s"),
+            7 => format!("git -c alias.q={} q", quote(&format!("!{inner}"))),
+            8 => format!("git -C . -c core.editor={text} config --global -e"),
+            9 => {
+                format!("git config --global alias.q{n} {}; git q{n}", quote(&format!("!{inner}")))
+            }
+            10 => format!("env GIT_EDITOR={text} git config --global -e"),
+            11 => format!("env VISUAL={text} git config --global -e"),
+            12 => format!(
+                "env TAR_OPTIONS=--checkpoint-action=exec=rm tar -c --checkpoint=1 -f a{n} ."
+            ),
+            13 => format!("sort -S 1k --compress-program={text} many"),
+            14 => format!("awk {}", quote(&format!("BEGIN {{ system({inner:?}) }}"))),
+            _ => format!("awk {}", quote(&format!("BEGIN {{ print | {inner:?} }}"))),
         }
     }
 
@@ -148,7 +190,7 @@ impl ScriptGenerator {
     }
 
     fn listed(&mut self, inner: &str, n: u32) -> String {
-        match self.below(12) {
+        match self.below(15) {
             0 => format!("true; {inner}"),
             1 => format!("true && {inner}"),
             2 => format!("false || {inner}"),
@@ -160,6 +202,9 @@ impl ScriptGenerator {
             8 => format!("A{n}=1 {inner}"),
             9 => format!(">o{n} {inner}"),
             10 => format!("2>o 3>&1 {inner}"),
+            11 => format!("GIT_EDITOR={} git config --global -e", quote(inner)),
+            12 => format!("export EDITOR={}; git config --global -e", quote(inner)),
+            13 => format!("EDITOR=tr; EDITOR+=ue; {inner}"),
             _ => format!("{{fd}}>o {inner}"),
         }
     }

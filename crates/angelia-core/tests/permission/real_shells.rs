@@ -13,9 +13,9 @@ use std::{
 
 use tempfile::TempDir;
 
-const PROGRAMS: [&str; 14] = [
-    "cat", "echo", "env", "find", "nice", "nohup", "setsid", "sh", "bash", "stdbuf", "timeout",
-    "true", "false", "xargs",
+const PROGRAMS: [&str; 19] = [
+    "awk", "cat", "echo", "env", "find", "git", "nice", "nohup", "setsid", "sh", "sort", "split",
+    "bash", "stdbuf", "tar", "timeout", "true", "false", "xargs",
 ];
 const SCRIPT_TIMEOUT: Duration = Duration::from_secs(4);
 
@@ -29,7 +29,7 @@ impl RealShells {
         let folder = tempfile::tempdir().unwrap();
         let programs = folder.path().join("programs");
         fs::create_dir(&programs).unwrap();
-        let search = ["/bin", "/usr/bin"].map(Path::new);
+        let search = ["/bin", "/usr/bin", "/usr/local/bin"].map(Path::new);
         for program in PROGRAMS {
             // Copies, not links: a script that writes to one must not reach the real program.
             if let Some(found) = search.iter().map(|dir| dir.join(program)).find(|at| at.exists()) {
@@ -62,6 +62,9 @@ impl RealShells {
         let (bin, work, mark) = (run.join("fake"), run.join("work"), run.join("mark"));
         fs::create_dir_all(&bin).unwrap();
         fs::create_dir_all(&work).unwrap();
+        // What `split` and `sort` read.
+        fs::write(work.join("s"), "a\n").unwrap();
+        fs::write(work.join("many"), "b\na\n".repeat(400)).unwrap();
         let fake = format!("#!/bin/sh\n: > '{}'\n", mark.display());
         fs::write(bin.join("rm"), fake).unwrap();
         fs::set_permissions(bin.join("rm"), fs::Permissions::from_mode(0o755)).unwrap();

@@ -26,18 +26,32 @@ pub(super) fn split_assignment(word: &Word) -> Option<(String, Word)> {
         return None;
     }
     let tail = &text[name.len()..];
-    let tail = tail.strip_prefix('+').unwrap_or(tail);
+    let (tail, appends) = tail.strip_prefix('+').map_or((tail, false), |tail| (tail, true));
     if let Some(value) = tail.strip_prefix('=') {
         let mut pieces = Vec::with_capacity(word.pieces.len());
         if !value.is_empty() {
             pieces.push(Piece::Text { text: value.to_owned(), quoted: false });
         }
         pieces.extend_from_slice(rest);
-        return Some((name, Word { pieces }));
+        let value = Word { pieces };
+        // What is appended says little about the whole value.
+        let is_known = !appends || value.is_numeric();
+        return Some((name, if is_known { value } else { Word::hole(true) }));
     }
     // A subscript: the value is not known, and the shell evaluates the text in the brackets.
     (tail.starts_with('[') && word_has_closing_subscript(word))
         .then(|| (text.clone(), Word::hole(true)))
+}
+
+/// Splits `NAME=value`, also where a part is quoted: `env "A=b" …`.
+pub(super) fn split_known_assignment(word: &Word) -> Option<(String, Word)> {
+    if let Some((name, value)) = split_assignment(word) {
+        return Some((name, value));
+    }
+    let start = word.start();
+    let (name, value) = start.split_once('=')?;
+    let value = if word.has_hole() { Word::hole(true) } else { Word::known(value) };
+    (!name.is_empty() && !name.starts_with('-')).then(|| (name.to_owned(), value))
 }
 
 fn word_has_closing_subscript(word: &Word) -> bool {

@@ -9,25 +9,39 @@
 //! - `reader.rs`: reads words, quotes and expansions; `here_documents.rs`: the texts after a line.
 //! - `parser.rs`: reads commands and the constructs around them.
 //! - `assignment.rs`: finds assignments among words.
-//! - `wrappers.rs`: the table of commands that run other commands.
-//! - `invocations.rs`: follows wrappers and nested shells to the programs that are started.
+//! - `invocations.rs`: follows a script to the programs that it starts, with `following.rs` for
+//!   wrappers, `nested_shells.rs` for shells, and `variables.rs` for what is set.
+//! - `wrappers.rs` and `wrapper_table.rs`: the commands that run other commands.
+//! - `options.rs`: the options whose value is run; `languages.rs`: programs in other languages.
 
 mod assignment;
+mod following;
 mod here_documents;
 mod invocations;
+mod languages;
+mod nested_shells;
+mod options;
 mod parser;
 mod reader;
+mod variables;
 mod word;
+mod wrapper_table;
 mod wrappers;
 
+#[cfg(test)]
+mod everyday;
+#[cfg(test)]
+mod spellings;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use invocations::{Invocation, Invocations};
+pub(crate) use options::running_options;
 pub(crate) use parser::parse;
 #[cfg(test)]
-pub(crate) use tests::SPELLINGS;
+pub(crate) use spellings::SPELLINGS;
 pub(crate) use word::{Piece, Redirect, RedirectKind, Script, SimpleCommand, Word};
+pub(crate) use wrappers::folded;
 
 /// The reason why a script could not be parsed.
 pub(crate) type Unparsed = &'static str;

@@ -69,6 +69,46 @@ impl Word {
         Some(all)
     }
 
+    /// The text before the first hole.
+    pub(super) fn start(&self) -> String {
+        let texts = self.pieces.iter().map_while(|piece| match piece {
+            Piece::Text { text, .. } => Some(&**text),
+            Piece::Hole { .. } => None,
+        });
+        texts.collect()
+    }
+
+    /// The text of all parts that are known.
+    pub(super) fn known_parts(&self) -> String {
+        let texts = self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Text { text, .. } => Some(&**text),
+            Piece::Hole { .. } => None,
+        });
+        texts.collect()
+    }
+
+    /// The word without as many bytes at its start, which are known.
+    pub(super) fn without(&self, mut bytes: usize) -> Self {
+        let mut rest = Self::default();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text { text, quoted } => {
+                    let cut = bytes.min(text.len());
+                    bytes -= cut;
+                    let text = text.get(cut..).unwrap_or_default().to_owned();
+                    rest.pieces.push(Piece::Text { text, quoted: *quoted });
+                }
+                Piece::Hole { .. } => rest.pieces.push(piece.clone()),
+            }
+        }
+        rest
+    }
+
+    /// Whether the word becomes exactly one argument, known or not.
+    pub(super) fn is_one_argument(&self) -> bool {
+        !self.can_split() && !self.has_pattern()
+    }
+
     /// The text of a word without quotes and holes, such as a keyword.
     pub(super) fn bare(&self) -> Option<&str> {
         match &*self.pieces {
@@ -101,16 +141,22 @@ impl Word {
     }
 
     fn is_expanded(&self) -> bool {
-        let mut unquoted = String::new();
-        for (index, piece) in self.pieces.iter().enumerate() {
-            let Piece::Text { text, quoted: false } = piece else {
-                continue;
-            };
-            if index == 0 && text.starts_with(['~', '=']) {
-                return true;
-            }
-            unquoted.push_str(text);
-        }
+        let first = self.pieces.first();
+        let starts_specially = matches!(first, Some(Piece::Text { text, quoted: false })
+            if text.starts_with(['~', '=']));
+        starts_specially || self.has_pattern()
+    }
+
+    /// Whether a file name pattern or a brace expansion can make several words of this one.
+    fn has_pattern(&self) -> bool {
+        let unquoted: String = self
+            .pieces
+            .iter()
+            .filter_map(|piece| match piece {
+                Piece::Text { text, quoted: false } => Some(&**text),
+                Piece::Text { .. } | Piece::Hole { .. } => None,
+            })
+            .collect();
         let braces = unquoted.contains('{')
             && unquoted.contains('}')
             && (unquoted.contains(',') || unquoted.contains(".."));
