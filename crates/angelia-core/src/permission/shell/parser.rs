@@ -73,6 +73,10 @@ impl Reader {
                             _ => Err("`;;` stands outside `case`"),
                         };
                     }
+                    // bash 5.2 loses it there, and runs two commands as one.
+                    if self.has_document_in_substitution() {
+                        return Err("`;` follows a here-document in a substitution");
+                    }
                     self.position += 1;
                 }
                 // `&>file` too: in some shells it is `&` and `>file`.

@@ -21,6 +21,8 @@ pub(super) struct Reader {
     pub(super) awaited: Vec<AwaitedDocument>,
     /// An enclosing construct awaits a here-document, so a newline in here would be ambiguous.
     pub(super) newline_is_ambiguous: bool,
+    /// The number of here-documents before the substitution that is being read.
+    documents_before: Option<usize>,
     pub(super) script: Script,
 }
 
@@ -50,6 +52,7 @@ impl Reader {
             depth,
             awaited: Vec::new(),
             newline_is_ambiguous: false,
+            documents_before: None,
             script: Script::default(),
         })
     }
@@ -277,13 +280,20 @@ impl Reader {
         let outer = std::mem::take(&mut self.awaited);
         let was_ambiguous = self.newline_is_ambiguous;
         self.newline_is_ambiguous |= !outer.is_empty();
+        let outer_documents = self.documents_before.replace(self.script.here_documents.len());
         self.read_nested(End::Parenthesis)?;
+        self.documents_before = outer_documents;
         if !self.awaited.is_empty() {
             return Err("a here-document has no text");
         }
         self.awaited = outer;
         self.newline_is_ambiguous = was_ambiguous;
         Ok(())
+    }
+
+    /// Whether the substitution that is being read has a here-document.
+    pub(super) fn has_document_in_substitution(&self) -> bool {
+        self.documents_before.is_some_and(|before| self.script.here_documents.len() > before)
     }
 
     /// Reads commands up to `end`, one level deeper.

@@ -83,6 +83,9 @@ pub(crate) const SPELLINGS: &[&str] = &[
     "function f() { rm x; }; f",
     "cat <<E\n$(rm x)\nE",
     "cat <<-E\n\t`rm x`\n\tE",
+    // bash 5.2 loses the second `;`.
+    "echo $(cat <<E; timeout; 5 rm x\ntext\nE\n)",
+    "a=(1 $(cat <<E\ntext\nE\ntimeout; 5 rm x))",
     "cat <<E; rm x\ntext\nE",
     "cat <<E\ntext\nE\nrm x",
     "cat <<'E'\n'\nE\nrm x",
