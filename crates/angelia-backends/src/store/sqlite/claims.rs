@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{
     callers,
-    columns::{nanoseconds, turn_id},
+    columns::{forget_at, nanoseconds, turn_id},
     error::SqliteError,
     write,
     writer::Db,
@@ -67,8 +67,6 @@ pub(super) fn find_claim(
 
 fn insert_claim(db: &Db, claim: &RequestClaim, turn: &TurnRecord) -> Result<(), SqliteError> {
     let made_at = nanoseconds(turn.created_at);
-    // A claim is kept for the window that its request asked for; windows differ.
-    let window = made_at.saturating_sub(nanoseconds(claim.since));
     db.connection
         .prepare_cached(
             "INSERT INTO claims (caller, key, input, turn_id, made_at, forget_at)
@@ -83,7 +81,7 @@ fn insert_claim(db: &Db, claim: &RequestClaim, turn: &TurnRecord) -> Result<(), 
             claim.input,
             turn.id.as_uuid().as_bytes(),
             made_at,
-            made_at.saturating_add(window),
+            forget_at(claim, made_at),
         ])?;
     delete_expired(db, made_at)
 }

@@ -6,14 +6,15 @@ use std::path::Path;
 use angelia_core::ports::StoreError;
 use rusqlite::ErrorCode;
 
+use super::super::unreadable::Unreadable;
+
 /// The error of a statement or of a conversion.
 #[derive(Debug)]
 pub(super) enum SqliteError {
     Sql(rusqlite::Error),
     /// The database works, but the store's rules forbid this operation.
     Refused(StoreError),
-    /// A record that this version cannot decode.
-    Unreadable(String),
+    Unreadable(Unreadable),
 }
 
 impl From<rusqlite::Error> for SqliteError {
@@ -28,9 +29,9 @@ impl From<StoreError> for SqliteError {
     }
 }
 
-impl From<serde_json::Error> for SqliteError {
-    fn from(error: serde_json::Error) -> Self {
-        Self::Unreadable(error.to_string())
+impl From<Unreadable> for SqliteError {
+    fn from(error: Unreadable) -> Self {
+        Self::Unreadable(error)
     }
 }
 
@@ -42,11 +43,7 @@ impl SqliteError {
                 return StoreError::TooLarge { message: describe_error(path, &error) };
             }
             Self::Sql(error) => describe_error(path, &error),
-            Self::Unreadable(what) => format!(
-                "{} holds a record that this version of angelia cannot read ({what}); \
-                 if a newer version wrote it, use that one",
-                path.display()
-            ),
+            Self::Unreadable(what) => what.describe(path.display()),
         };
         StoreError::Failed { message }
     }

@@ -15,8 +15,7 @@
 //!   callers of model APIs; `usage`, `usage_report`: the usage of turns and its sums; `quotas`: the
 //!   newest quota reports; `browsers`: the browsers of the owner; `search`: the full-text index of
 //!   conversations.
-//! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `columns`: the values in the
-//!   columns.
+//! - `columns`: the values in the columns; their JSON is written by the modules beside this one.
 //! - `error`: the messages that people get when SQLite fails.
 
 mod approvals;
@@ -26,13 +25,10 @@ mod callers;
 mod checkpoint;
 mod claims;
 mod columns;
-mod content_json;
 mod error;
-mod event_json;
 mod migrations;
 mod open;
 mod open_text;
-mod outcome_json;
 mod quotas;
 mod read;
 mod readers;
@@ -40,7 +36,6 @@ mod rules;
 mod schedules;
 mod search;
 mod session_list;
-mod spec_json;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -66,6 +61,7 @@ use jiff::Timestamp;
 
 pub use self::open::OpenStoreError;
 use self::{readers::Readers, writer::Writer};
+use super::{content_json, event_json, outcome_json, spec_json};
 use crate::owners::{OwnerLock, OwnerRegistry};
 
 /// Sessions, turns and events in one SQLite file; one value per process.

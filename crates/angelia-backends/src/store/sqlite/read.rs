@@ -17,7 +17,7 @@ use super::{
     error::SqliteError,
     event_json, outcome_json, spec_json,
 };
-use crate::owners::OwnerRegistry;
+use crate::{owners::OwnerRegistry, store::unreadable::Unreadable};
 
 type ReadResult<T> = Result<T, SqliteError>;
 
@@ -140,7 +140,7 @@ pub(super) fn find_turns(
         to_i64(page.limit),
         filter.since.map_or(i64::MIN, nanoseconds),
         filter.session.as_ref().map(|session| session.as_uuid().into_bytes()),
-        serde_json::to_string(&filter.statuses)?,
+        serde_json::to_string(&filter.statuses).map_err(Unreadable::from)?,
     ];
     query_all(db, &sql, parameters, turn_record)
 }
@@ -241,17 +241,11 @@ pub(super) fn session_record(row: &Row<'_>) -> ReadResult<SessionRecord> {
 
 fn turn_record(row: &Row<'_>) -> ReadResult<TurnRecord> {
     let state = match column_text(row, 3)? {
-        "queued" if row.get::<_, Option<i64>>(13)?.is_some() => TurnState::HandedOver,
-        "queued" => TurnState::Queued,
-        "running" => TurnState::Running,
-        "awaiting_approval" => TurnState::AwaitingApproval,
-        "awaiting_tool_result" => TurnState::AwaitingToolResult,
-        "parked" => TurnState::Parked { resumes_at: timestamp(row.get(13)?) },
         "finished" => TurnState::Finished {
             at: timestamp(row.get(7)?),
             outcome: outcome_json::decode(column_text(row, 8)?),
         },
-        other => return Err(SqliteError::Unreadable(format!("unknown state `{other}`"))),
+        unfinished => columns::parse_unfinished_state(unfinished, row.get(13)?)?,
     };
     Ok(TurnRecord {
         id: turn_id(row, 0)?,
@@ -274,7 +268,8 @@ fn turn_record(row: &Row<'_>) -> ReadResult<TurnRecord> {
 
 pub(super) fn column_text<'a>(row: &'a Row<'_>, column: usize) -> ReadResult<&'a str> {
     let value = row.get_ref(column)?;
-    value.as_str().map_err(|error| SqliteError::Unreadable(format!("column {column}: {error}")))
+    let text = value.as_str();
+    Ok(text.map_err(|error| Unreadable(format!("column {column}: {error}")))?)
 }
 
 /// Returns the id that a page stops before. Without one it is the greatest UUID, because every id

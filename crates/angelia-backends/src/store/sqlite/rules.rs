@@ -10,6 +10,7 @@ use super::{
     read::{column_text, query_all},
     writer::Db,
 };
+use crate::store::unreadable::Unreadable;
 
 const SELECT: &str = "SELECT id, profile, cwd, tool, subject, pattern, created_at, granted_by
     FROM rules ORDER BY created_at, id";
@@ -52,9 +53,11 @@ pub(super) fn list_rules(db: &Connection) -> Result<Vec<StoredRule>, SqliteError
 
 fn stored_rule(row: &Row<'_>) -> Result<StoredRule, SqliteError> {
     let rule = match row.get::<_, Option<String>>(5)? {
-        Some(pattern) => GrantRule::Pattern(pattern.parse().map_err(|error| {
-            SqliteError::Unreadable(format!("a stored rule is no pattern: {error}"))
-        })?),
+        Some(pattern) => GrantRule::Pattern(
+            pattern
+                .parse()
+                .map_err(|error| Unreadable(format!("a stored rule is no pattern: {error}")))?,
+        ),
         None => GrantRule::Exact {
             tool: column_text(row, 3)?.into(),
             subject: column_text(row, 4)?.into(),

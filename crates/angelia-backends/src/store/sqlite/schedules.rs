@@ -5,19 +5,19 @@ use std::{path::PathBuf, sync::Arc};
 use angelia_core::{
     model::{
         MissedPolicy, Occurrence, OccurrenceStatus, OverlapPolicy, ScheduleId, ScheduleRecord,
-        ScheduleSummary, Trigger, TurnId,
+        ScheduleSummary, TurnId,
     },
     ports::{
         MAX_OCCURRENCES, ScheduleAdvance, ScheduleChange, ScheduleStart, ScheduleStore, StoreFuture,
     },
 };
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::Timestamp;
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::{
     SqliteStore,
-    columns::{nanoseconds, parse_variant, timestamp, to_i64, uuid},
+    columns::{nanoseconds, parse_trigger, parse_variant, timestamp, to_i64, uuid},
     error::SqliteError,
     read::{column_text, query_all},
     writer::Db,
@@ -226,7 +226,7 @@ fn summary(row: &Row<'_>) -> Result<ScheduleSummary, SqliteError> {
         |column| Ok::<_, SqliteError>(row.get::<_, Option<String>>(column)?.map(PathBuf::from));
     let record = ScheduleRecord {
         id: ScheduleId::from_uuid(uuid(row, 0)?),
-        trigger: trigger(column_text(row, 1)?, text(2)?.as_deref())?,
+        trigger: parse_trigger(column_text(row, 1)?, text(2)?.as_deref())?,
         prompt: column_text(row, 3)?.into(),
         profile: text(4)?,
         session: text(5)?,
@@ -245,13 +245,6 @@ fn summary(row: &Row<'_>) -> Result<ScheduleSummary, SqliteError> {
         None => None,
     };
     Ok(ScheduleSummary { record, last })
-}
-
-fn trigger(spec: &str, zone: Option<&str>) -> Result<Trigger, SqliteError> {
-    let zone = zone.map_or(Ok(TimeZone::UTC), TimeZone::get);
-    let zone = zone.map_err(|error| SqliteError::Unreadable(format!("a time zone: {error}")))?;
-    Trigger::parse(spec, &zone)
-        .map_err(|error| SqliteError::Unreadable(format!("a schedule: {error}")))
 }
 
 /// Reads an occurrence from the columns that begin at `first`.

@@ -3,28 +3,24 @@
 use std::collections::HashSet;
 
 use angelia_core::{
-    model::{
-        Content, EventKind, SearchMatch, SearchQuery, SearchTerms, Speaker, TextChannel, TurnId,
-    },
+    model::{SearchMatch, SearchQuery, SearchTerms, Speaker, TurnId},
     ports::SearchUpkeep,
 };
 use rusqlite::{Connection, Row, params};
 
 use super::{
     columns::{parse_variant, session_id, timestamp, turn_id},
-    content_json,
     error::SqliteError,
     event_json,
     read::{IS_LISTED, column_text, query_all},
     writer::Db,
 };
+use crate::store::spoken;
 
 /// One step indexes few turns, because it blocks all other writers.
 const TURNS_PER_STEP: i64 = 16;
 /// The number of pages that one step of a merge writes.
 const PAGES_PER_MERGE: i64 = 16;
-/// A longer text is indexed up to this length.
-const MAX_TEXT_BYTES: usize = 256 << 10;
 /// Characters in a trigram.
 const TRIGRAM: usize = 3;
 
@@ -80,7 +76,7 @@ pub(super) fn index_turns(db: &Db) -> Result<(), SqliteError> {
         WHERE t.is_indexed = 0 AND t.finished_seq IS NOT NULL ORDER BY t.number LIMIT ?1"
     );
     let turns = query_all(&db.connection, &sql, [TURNS_PER_STEP], |row| {
-        Ok((turn_id(row, 0)?, said_by_person(column_text(row, 1)?), row.get::<_, bool>(2)?))
+        Ok((turn_id(row, 0)?, spoken::by_person(column_text(row, 1)?), row.get::<_, bool>(2)?))
     })?;
     for (turn, input, is_listed) in turns {
         if is_listed {
@@ -94,42 +90,19 @@ pub(super) fn index_turns(db: &Db) -> Result<(), SqliteError> {
     Ok(())
 }
 
-/// Returns the text of an input; empty if the input cannot be read.
-fn said_by_person(body: &str) -> String {
-    let parts = content_json::decode(body).unwrap_or_default();
-    let texts = parts.iter().filter_map(|part| match part {
-        Content::Text(text) => Some(&**text),
-        Content::Image { .. } => None,
-    });
-    texts.collect::<Vec<_>>().join("\n")
-}
-
-/// Returns all text of the agent, including the text before the last tool call; if there is none,
-/// the text of the outcome.
 fn said_by_agent(db: &Connection, turn: TurnId) -> Result<String, SqliteError> {
     let sql = "SELECT format, kind, body FROM events
         WHERE turn_id = ?1 AND kind IN ('block', 'finished') ORDER BY seq";
     let events = query_all(db, sql, [turn.as_uuid().as_bytes()], |row| {
         Ok(event_json::decode(row.get(0)?, column_text(row, 1)?, column_text(row, 2)?))
     })?;
-    let mut said = String::new();
-    for event in &events {
-        let text = match event {
-            EventKind::Block { channel: TextChannel::Answer, text, .. } => text,
-            EventKind::Finished(outcome) if said.is_empty() => &outcome.text,
-            _ => continue,
-        };
-        said.push_str(text);
-        said.push('\n');
-    }
-    Ok(said)
+    Ok(spoken::by_agent(&events))
 }
 
 fn insert_text(db: &Db, turn: TurnId, speaker: Speaker, text: &str) -> Result<(), SqliteError> {
-    let text = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
-    if text.trim().is_empty() {
+    let Some(text) = spoken::searchable(text) else {
         return Ok(());
-    }
+    };
     db.connection
         .prepare_cached("INSERT INTO texts (turn_id, speaker) VALUES (?1, ?2)")?
         .execute(params![turn.as_uuid().as_bytes(), speaker.as_str()])?;

@@ -10,11 +10,12 @@ use rusqlite::{
 use uuid::Uuid;
 
 use super::{
-    columns::{nanoseconds, timestamp, to_i64, to_u64, uuid},
+    columns::{nanoseconds, time_of_id, timestamp, to_i64, to_u64, uuid},
     content_json,
     error::SqliteError,
     read::{IS_LISTED, SESSION_COLUMNS, column_text, page_bound, query_all, session_record},
 };
+use crate::store::unreadable::Unreadable;
 
 type ReadResult<T> = Result<T, SqliteError>;
 
@@ -92,7 +93,7 @@ fn find(
         conditions.add("s.id IN (SELECT session_id FROM turns WHERE finished_seq IS NULL)", []);
     }
     if !filter.statuses.is_empty() {
-        let statuses = serde_json::to_string(&filter.statuses)?;
+        let statuses = serde_json::to_string(&filter.statuses).map_err(Unreadable::from)?;
         let newest = format!(
             "(SELECT {STATUS} FROM turns t WHERE t.session_id = s.id ORDER BY t.number DESC LIMIT 1)
                 IN (SELECT value FROM json_each(?))"
@@ -114,12 +115,7 @@ fn place_of(db: &Connection, page: Page) -> ReadResult<(i64, Uuid)> {
         .prepare_cached("SELECT updated_at FROM sessions WHERE id = ?1")?
         .query_row([before.as_bytes()], |row| row.get(0))
         .optional()?;
-    let created = || {
-        let (seconds, nanoseconds) = before.get_timestamp()?.to_unix();
-        let seconds = i64::try_from(seconds).ok()?;
-        seconds.checked_mul(1_000_000_000)?.checked_add(i64::from(nanoseconds))
-    };
-    Ok((time.or_else(created).unwrap_or(i64::MAX), before))
+    Ok((time.or_else(|| time_of_id(before)).unwrap_or(i64::MAX), before))
 }
 
 /// SQL for the owner's name for a session.
@@ -175,7 +171,7 @@ fn words_of_first_turn(db: &Connection, session: SessionId) -> ReadResult<Option
     let sql = "SELECT i.body FROM turns t JOIN inputs i ON i.turn_id = t.id
         WHERE t.session_id = ?1 ORDER BY t.number LIMIT 1";
     let inputs = query_all(db, sql, [session.as_uuid().as_bytes()], |row| {
-        content_json::decode(column_text(row, 0)?)
+        Ok(content_json::decode(column_text(row, 0)?)?)
     })?;
     Ok(inputs.first().and_then(|input| first_words(input)))
 }

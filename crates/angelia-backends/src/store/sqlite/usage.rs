@@ -4,7 +4,7 @@
 use angelia_core::model::{AgentStart, ColdReason, EventKind, TurnEvent, Usage};
 use rusqlite::{OptionalExtension as _, params};
 
-use super::{columns::to_i64, error::SqliteError, writer::Db};
+use super::{columns::token_count, error::SqliteError, writer::Db};
 
 /// Applies an event of a turn to its row.
 pub(super) fn record_event(db: &Db, event: &TurnEvent) -> Result<(), SqliteError> {
@@ -36,13 +36,6 @@ fn insert(db: &Db, event: &TurnEvent, started: &AgentStart) -> Result<(), Sqlite
     Ok(())
 }
 
-/// The greatest count of one turn: a sum over all turns must not overflow.
-const MAX_COUNT: u64 = 1 << 50;
-
-fn count(tokens: u64) -> i64 {
-    to_i64(tokens.min(MAX_COUNT))
-}
-
 /// Replaces the counts, because those of an event include all earlier ones.
 fn update(db: &Db, event: &TurnEvent, usage: &Usage) -> Result<(), SqliteError> {
     db.connection
@@ -53,10 +46,10 @@ fn update(db: &Db, event: &TurnEvent, usage: &Usage) -> Result<(), SqliteError> 
         )?
         .execute(params![
             event.turn.as_uuid().as_bytes(),
-            count(usage.input_tokens),
-            count(usage.output_tokens),
-            count(usage.cache_read_tokens),
-            count(usage.cache_write_tokens),
+            token_count(usage.input_tokens),
+            token_count(usage.output_tokens),
+            token_count(usage.cache_read_tokens),
+            token_count(usage.cache_write_tokens),
             usage.cost_usd,
             usage.lane,
         ])?;

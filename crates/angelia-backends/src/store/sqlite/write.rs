@@ -3,8 +3,8 @@
 
 use angelia_core::{
     model::{
-        EventKind, ExternalName, MessagePart, NativeSessionId, Outcome, Role, Seq, SessionId,
-        SessionRecord, SessionSpec, TurnEvent, TurnId, TurnRecord, TurnState, first_words,
+        EventKind, ExternalName, NativeSessionId, Outcome, Seq, SessionId, SessionRecord,
+        TurnEvent, TurnId, TurnRecord, TurnState, first_words,
     },
     ports::{Lease, LeaseHolder, StoreError},
 };
@@ -15,7 +15,9 @@ use rusqlite::{
 
 use super::{
     approvals,
-    columns::{self, nanoseconds, to_i64, to_u64},
+    columns::{
+        self, history_words, nanoseconds, resumes_at, to_i64, to_u64, unfinished_state_text,
+    },
     content_json,
     error::SqliteError,
     event_json, open_text, read, spec_json, usage,
@@ -200,16 +202,6 @@ pub(super) fn insert_turn(db: &Db, turn: &TurnRecord) -> WriteResult {
     Ok(())
 }
 
-/// Returns the first words of the person in a conversation that the session starts with.
-fn history_words(spec: &SessionSpec) -> Option<String> {
-    let of_user = spec.history.iter().filter(|message| message.role == Role::User);
-    let mut contents = of_user.flat_map(|message| &message.parts).filter_map(|part| match part {
-        MessagePart::Content(content) => Some(content),
-        _ => None,
-    });
-    contents.find_map(|content| first_words(std::slice::from_ref(content)))
-}
-
 pub(super) fn set_turn_state(
     db: &Db,
     lease: &Lease,
@@ -225,15 +217,6 @@ pub(super) fn set_turn_state(
             resumes_at(state)
         ])?;
     Ok(())
-}
-
-fn resumes_at(state: &TurnState) -> Option<i64> {
-    match state {
-        TurnState::Parked { resumes_at } => Some(nanoseconds(*resumes_at)),
-        // At once, by the next process.
-        TurnState::HandedOver => Some(0),
-        _ => None,
-    }
 }
 
 pub(super) fn append(db: &Db, lease: &Lease, events: &[TurnEvent]) -> WriteResult {
@@ -376,22 +359,6 @@ fn refuse_if_held(db: &Db, owner: Option<&str>) -> WriteResult {
             Err(StoreError::Held(holder).into())
         }
         _ => Ok(()),
-    }
-}
-
-/// Returns the column value of an unfinished state.
-fn unfinished_state_text(state: &TurnState) -> WriteResult<&'static str> {
-    match state {
-        TurnState::Queued
-        | TurnState::HandedOver
-        | TurnState::Running
-        | TurnState::AwaitingApproval
-        | TurnState::AwaitingToolResult
-        | TurnState::Parked { .. } => Ok(state.as_str()),
-        TurnState::Finished { .. } => Err(StoreError::Failed {
-            message: "a turn is finished by its event, not by its state".to_owned(),
-        }
-        .into()),
     }
 }
 

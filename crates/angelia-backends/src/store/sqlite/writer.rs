@@ -24,7 +24,10 @@ use super::{
     error::{SqliteError, describe_error, is_busy},
     open::{self, OpenStoreError},
 };
-use crate::owners::{OwnerLock, OwnerRegistry, RegisterError};
+use crate::{
+    owners::{OwnerLock, OwnerRegistry},
+    store::writer_owner::WriterOwner,
+};
 
 /// The number of jobs that may wait; further callers wait for room.
 const MAX_QUEUED_JOBS: usize = 256;
@@ -44,16 +47,6 @@ pub(super) struct Writer {
     path: Arc<Path>,
     owner: WriterOwner,
     thread: OnceCell<WriterThread>,
-}
-
-/// The owner in whose name sessions are held.
-enum WriterOwner {
-    Registered(Arc<OwnerLock>),
-    /// This process becomes an owner with its first job; `command` names it to people.
-    WithFirstJob {
-        owners: OwnerRegistry,
-        command: &'static str,
-    },
 }
 
 struct WriterThread {
@@ -184,22 +177,6 @@ impl Writer {
         let (reply, closed) = oneshot::channel();
         if thread.commands.send(WriterCommand::Close(reply)).await.is_ok() {
             let _writer_gone = closed.await;
-        }
-    }
-}
-
-impl WriterOwner {
-    fn registry(&self) -> &OwnerRegistry {
-        match self {
-            Self::Registered(owner) => owner.registry(),
-            Self::WithFirstJob { owners, .. } => owners,
-        }
-    }
-
-    fn register(&self) -> Result<Arc<OwnerLock>, RegisterError> {
-        match self {
-            Self::Registered(owner) => Ok(Arc::clone(owner)),
-            Self::WithFirstJob { owners, command } => owners.register(command).map(Arc::new),
         }
     }
 }

@@ -13,7 +13,7 @@ use base64::{DecodeError, Engine as _, engine::general_purpose::STANDARD as BASE
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_with::{As, DeserializeAs, DisplayFromStr, FromInto, SerializeAs, TryFromInto};
 
-use super::{content_json::MessageBody, error::SqliteError};
+use super::{content_json::MessageBody, unreadable::Unreadable};
 
 const FORMAT_VERSION: u32 = 1;
 
@@ -262,17 +262,15 @@ enum PathBody {
     Base64(String),
 }
 
-pub(super) fn encode(spec: &SessionSpec, out: &mut Vec<u8>) -> Result<(), SqliteError> {
+pub(super) fn encode(spec: &SessionSpec, out: &mut Vec<u8>) -> Result<(), Unreadable> {
     serde_json::to_writer(out, &VersionedSpec { version: FORMAT_VERSION, spec })?;
     Ok(())
 }
 
-pub(super) fn decode(body: &str) -> Result<SessionSpec, SqliteError> {
+pub(super) fn decode(body: &str) -> Result<SessionSpec, Unreadable> {
     let SpecVersion { version } = serde_json::from_str(body)?;
     if version > FORMAT_VERSION {
-        return Err(SqliteError::Unreadable(format!(
-            "a launch specification of version {version}"
-        )));
+        return Err(Unreadable(format!("a launch specification of version {version}")));
     }
     Ok(SpecBody::deserialize(&mut serde_json::Deserializer::from_str(body))?)
 }

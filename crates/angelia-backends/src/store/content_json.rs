@@ -10,7 +10,7 @@ use serde_with::{
     As, DeserializeAs, DisplayFromStr, SerializeAs, de::DeserializeAsWrap, ser::SerializeAsWrap,
 };
 
-use super::error::SqliteError;
+use super::unreadable::Unreadable;
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Content", rename_all = "snake_case")]
@@ -64,12 +64,12 @@ enum PartBody {
 }
 
 /// Encodes the input of a turn.
-pub(super) fn encode(input: &[Content]) -> Result<String, SqliteError> {
+pub(super) fn encode(input: &[Content]) -> Result<String, Unreadable> {
     let body = SerializeAsWrap::<[Content], [ContentBody]>::new(input);
     Ok(serde_json::to_string(&body)?)
 }
 
-pub(super) fn decode(body: &str) -> Result<Vec<Content>, SqliteError> {
+pub(super) fn decode(body: &str) -> Result<Vec<Content>, Unreadable> {
     let body: DeserializeAsWrap<Vec<Content>, Vec<ContentBody>> = serde_json::from_str(body)?;
     Ok(body.into_inner())
 }

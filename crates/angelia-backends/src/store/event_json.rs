@@ -15,15 +15,15 @@ use self::body::{
     ToolCallBody, ToolResultBody,
 };
 use super::{
-    error::SqliteError,
     outcome_json::{self, OutcomeBody, UsageBody},
+    unreadable::Unreadable,
 };
 
 /// The format version of the bodies. Raised when a body changes incompatibly.
 pub(super) const FORMAT_VERSION: i64 = 1;
 
 /// Writes the body to `out` and returns the word for the kind.
-pub(super) fn encode(event: &EventKind, out: &mut Vec<u8>) -> Result<&'static str, SqliteError> {
+pub(super) fn encode(event: &EventKind, out: &mut Vec<u8>) -> Result<&'static str, Unreadable> {
     let to = &mut serde_json::Serializer::new(out);
     let (kind, written) = match event {
         EventKind::Started(started) => ("started", StartedBody::serialize(started, to)),
@@ -74,7 +74,7 @@ fn raw_or_string(body: &str) -> RawJson {
         .map_or_else(|_cannot_happen| RawValue::NULL.to_owned().into(), Into::into)
 }
 
-fn decode_known(kind: &str, body: &str) -> Result<EventKind, SqliteError> {
+fn decode_known(kind: &str, body: &str) -> Result<EventKind, Unreadable> {
     let mut json = serde_json::Deserializer::from_str(body);
     let from = &mut json;
     let event = match kind {
@@ -98,7 +98,7 @@ fn decode_known(kind: &str, body: &str) -> Result<EventKind, SqliteError> {
             let NativeBody { name, raw } = NativeBody::deserialize(from)?;
             EventKind::Native { name, raw }
         }
-        other => return Err(SqliteError::Unreadable(format!("unknown kind `{other}`"))),
+        other => return Err(Unreadable(format!("unknown kind `{other}`"))),
     };
     json.end()?;
     Ok(event)
