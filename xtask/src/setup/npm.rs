@@ -33,7 +33,21 @@ pub(super) fn install(group: &PackageGroup) -> Result<()> {
     // npm silently skips an optional package that it cannot fetch.
     let missing = missing(target, &programs);
     ensure!(missing.is_empty(), "npm did not install {}", missing.join(", "));
+    restore_links(target, &programs)?;
     group.finish(&lock)
+}
+
+/// A package of npm cannot have symbolic links. Those of Postgres come with a script that makes them,
+/// which an installation without scripts leaves out.
+fn restore_links(target: &Path, programs: &[String]) -> Result<()> {
+    for program in programs {
+        let folder = target.join("node_modules").join(program);
+        let script = Path::new("scripts/hydrate-symlinks.js");
+        if folder.join(script).is_file() {
+            succeed(command("node").arg(script).current_dir(&folder))?;
+        }
+    }
+    Ok(())
 }
 
 fn require_npm() -> Result<()> {

@@ -1,0 +1,250 @@
+//! A real Postgres server, as `cargo xtask setup` installs it, with private data in a temporary folder
+//! and a Unix socket as its only door.
+//!
+//! One server serves all tests of a process; each test takes a database of its own. `initdb` runs
+//! once per build folder, and every server starts on a copy of its result.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::{
+    postgres_query::{self, Row},
+    programs,
+    real::{platform, require_installed},
+};
+
+/// The owner of every database.
+pub const USER: &str = "angelia";
+
+/// Postgres refuses to run as root, so it runs as this user then.
+const NOBODY: u32 = 65_534;
+
+/// A server answers within a second on a quiet machine.
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A running server. Dropping it ends its process.
+#[derive(Debug)]
+pub struct PostgresServer {
+    folder: TempDir,
+    programs: PathBuf,
+    child: Mutex<Option<Child>>,
+}
+
+static SHARED: Mutex<Weak<PostgresServer>> = Mutex::new(Weak::new());
+
+impl PostgresServer {
+    /// Returns the server of this process. It ends when nobody holds it any more.
+    pub fn shared() -> Result<Arc<Self>> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = shared.upgrade() {
+            return Ok(server);
+        }
+        let server = Arc::new(Self::start()?);
+        *shared = Arc::downgrade(&server);
+        Ok(server)
+    }
+
+    /// Starts a server of its own, for a test that kills it.
+    pub fn start() -> Result<Self> {
+        let group = format!("postgres/node_modules/postgres-{}/native/bin", platform());
+        let postgres = require_installed(&format!("{group}/postgres"))?;
+        let programs = postgres.parent().context("a program is in a folder")?.to_owned();
+        let folder = tempfile::Builder::new().prefix("angelia-pg-").tempdir()?;
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+        give_away(folder.path())?;
+        copy(&template(&programs)?, &folder.path().join("data"))?;
+        let server = Self { folder, programs, child: Mutex::default() };
+        server.restart()?;
+        Ok(server)
+    }
+
+    /// Starts the server again after [`kill`](Self::kill), and waits until it answers.
+    pub fn restart(&self) -> Result<()> {
+        let log = File::options().create(true).append(true).open(self.log_path())?;
+        let child = as_nobody(&self.programs.join("postgres"))
+            .arg("-D")
+            .arg(self.folder.path().join("data"))
+            .arg("-k")
+            .arg(self.folder.path())
+            // No TCP: two servers on one machine never meet.
+            .args(["-c", "listen_addresses=", "-c", "shared_buffers=16MB"])
+            .args(["-c", "max_connections=60"])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("cannot start Postgres")?;
+        *self.child() = Some(child);
+        self.wait_until_ready()
+    }
+
+    fn wait_until_ready(&self) -> Result<()> {
+        let deadline = Instant::now() + READY_TIMEOUT;
+        loop {
+            let Err(error) = self.query("postgres", "SELECT 1") else { return Ok(()) };
+            let ended = match self.child().as_mut() {
+                Some(child) => child.try_wait()?,
+                None => bail!("Postgres does not run"),
+            };
+            if ended.is_some() || Instant::now() > deadline {
+                let log = fs::read_to_string(self.log_path()).unwrap_or_default();
+                bail!("Postgres does not answer ({error:#}); its log:\n{log}");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends the server with `kill -9`, as a power failure of its machine would.
+    pub fn kill(&self) -> Result<()> {
+        if let Some(mut child) = self.child().take() {
+            child.kill()?;
+            // A killed postmaster that nobody reaps counts as running for the next one.
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    fn child(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
+    /// Returns the folder of the server's socket.
+    pub fn socket_folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Creates an empty database and returns its name.
+    pub fn create_database(&self) -> Result<String> {
+        let name = format!("test_{}", Uuid::new_v4().simple());
+        self.query("postgres", &format!("CREATE DATABASE {name}"))?;
+        Ok(name)
+    }
+
+    /// Returns the address of a database, as it is written in a configuration.
+    pub fn address_of(&self, database: &str) -> String {
+        address(self.socket_folder(), database)
+    }
+
+    /// Runs statements in a database and returns the rows of all of them.
+    pub fn query(&self, database: &str, sql: &str) -> Result<Vec<Row>> {
+        postgres_query::query(&socket_path(self.socket_folder()), USER, database, sql)
+    }
+
+    /// Waits until a query returns this value in its only column.
+    pub fn wait_for(&self, database: &str, sql: &str, value: &str) -> Result<()> {
+        let deadline = Instant::now() + READY_TIMEOUT;
+        loop {
+            let rows = self.query(database, sql)?;
+            let found = rows.first().and_then(|row| row.first().cloned()).flatten();
+            if found.as_deref() == Some(value) {
+                return Ok(());
+            }
+            ensure!(Instant::now() < deadline, "`{sql}` is {found:?}, not {value:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        let Some(mut child) = self.child().take() else { return };
+        // Immediate shutdown: the data goes with the folder.
+        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+            let _ended_already = rustix::process::kill_process(pid, Signal::QUIT);
+        }
+        let _reaped = child.wait();
+    }
+}
+
+/// Returns the address of a database behind the socket in `folder`.
+pub fn address(folder: &Path, database: &str) -> String {
+    format!("postgres:///{database}?host={}&user={USER}", folder.display())
+}
+
+/// Returns the path of the socket in its folder; clients know the name.
+pub fn socket_path(folder: &Path) -> PathBuf {
+    folder.join(".s.PGSQL.5432")
+}
+
+/// Returns the data of a fresh server, which is made once.
+fn template(programs: &Path) -> Result<PathBuf> {
+    let folder = programs::workspace_root().join("target/postgres");
+    fs::create_dir_all(&folder)?;
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
+    // The version of the package and the user are part of the name: both change what is inside.
+    let package = fs::metadata(programs.join("initdb"))?;
+    let age = package.modified()?.duration_since(std::time::UNIX_EPOCH)?.as_secs();
+    let name = format!("data-{age}-{}", rustix::process::getuid().as_raw());
+    let template = folder.join(&name);
+    let lock = File::create(folder.join("lock"))?;
+    lock.lock()?;
+    if template.is_dir() {
+        return Ok(template);
+    }
+    let parent = tempfile::Builder::new().prefix("initdb-").tempdir_in(&folder)?;
+    give_away(parent.path())?;
+    let data = parent.path().join("data");
+    let made = as_nobody(&programs.join("initdb"))
+        .args(["--no-sync", "-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C"])
+        .args(["--wal-segsize=1", "-D"])
+        .arg(&data)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot start initdb")?;
+    ensure!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+    fs::rename(&data, &template)?;
+    Ok(template)
+}
+
+#[expect(clippy::disallowed_methods, reason = "starting the server is this module's purpose")]
+fn as_nobody(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("LC_ALL", "C").current_dir("/");
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+fn is_root() -> bool {
+    rustix::process::getuid().is_root()
+}
+
+/// Gives a file to the user that Postgres runs as.
+fn give_away(path: &Path) -> io::Result<()> {
+    if is_root() {
+        std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY))?;
+    }
+    Ok(())
+}
+
+/// Copies a folder with its modes, for the user that Postgres runs as.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    if !from.is_dir() {
+        fs::copy(from, to)?;
+        return give_away(to);
+    }
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        copy(&entry.path(), &to.join(entry.file_name()))?;
+    }
+    fs::set_permissions(to, fs::metadata(from)?.permissions())?;
+    give_away(to)
+}
