@@ -48,6 +48,8 @@ struct Plan {
     /// Connections that are open, both sides of each.
     open: Vec<UnixStream>,
     is_blocked: bool,
+    /// Connections that were not let in.
+    refused: usize,
     is_closed: bool,
 }
 
@@ -96,16 +98,16 @@ impl FaultProxy {
         Ok(())
     }
 
-    /// Sends delayed bytes to the server, and waits until it has answered and closed.
-    pub fn deliver(&self) -> io::Result<()> {
+    /// Sends delayed bytes to the server, and waits until it has worked on them and closed the
+    /// connection. A server that has given the connection up gets nothing.
+    pub fn deliver(&self) {
         let delayed = std::mem::take(&mut self.state.plan().delayed);
         for (mut server, bytes) in delayed {
-            server.write_all(&bytes)?;
-            server.shutdown(Shutdown::Write)?;
-            let mut answer = Vec::new();
-            server.read_to_end(&mut answer)?;
+            let sent = server.write_all(&bytes).and_then(|()| server.shutdown(Shutdown::Write));
+            if sent.is_ok() {
+                let _answer = io::copy(&mut server, &mut io::sink());
+            }
         }
-        Ok(())
     }
 
     /// Closes every connection, and refuses new ones until [`unblock`](Self::unblock).
@@ -113,6 +115,11 @@ impl FaultProxy {
         let mut plan = self.state.plan();
         plan.is_blocked = true;
         close(&mut plan);
+    }
+
+    /// Returns how many connections were refused.
+    pub fn refused(&self) -> usize {
+        self.state.plan().refused
     }
 
     pub fn unblock(&self) {
@@ -141,6 +148,7 @@ fn close(plan: &mut Plan) {
 fn pass(client: UnixStream, server: &Path, state: &Arc<SharedState>) -> io::Result<()> {
     let mut plan = state.plan();
     if plan.is_blocked {
+        plan.refused += 1;
         return Ok(());
     }
     let server = UnixStream::connect(server)?;

@@ -7,6 +7,7 @@
 use std::{
     fs::{self, File},
     io,
+    net::TcpListener,
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -39,6 +40,8 @@ const READY_TIMEOUT: Duration = Duration::from_mins(1);
 pub struct PostgresServer {
     folder: TempDir,
     programs: PathBuf,
+    /// The port of a server that also listens on loopback, with TLS.
+    port: Option<u16>,
     child: Mutex<Option<Child>>,
 }
 
@@ -58,6 +61,37 @@ impl PostgresServer {
 
     /// Starts a server of its own, for a test that kills it.
     pub fn start() -> Result<Self> {
+        let server = Self::prepare(None)?;
+        server.restart()?;
+        Ok(server)
+    }
+
+    /// Starts a server that can be reached at `localhost`, with the certificate of
+    /// `fixtures/postgres-tls`, by those who know the password of the user.
+    pub fn start_with_tls(password: &str) -> Result<Self> {
+        // Another program may take the port in between; then the server does not start.
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let server = Self::prepare(Some(port))?;
+        let data = server.folder.path().join("data");
+        for file in ["server.pem", "server.key"] {
+            let target = data.join(file);
+            fs::copy(tls_fixture(file), &target)?;
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o600))?;
+            give_away(&target)?;
+        }
+        let rules = "local all all trust\nhostssl all all all scram-sha-256\n";
+        fs::write(data.join("pg_hba.conf"), rules)?;
+        server.restart()?;
+        server.query("postgres", &format!("ALTER USER {USER} PASSWORD '{password}'"))?;
+        Ok(server)
+    }
+
+    /// Returns the port of a server that was [started with TLS](Self::start_with_tls).
+    pub fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    fn prepare(port: Option<u16>) -> Result<Self> {
         let group = format!("postgres/node_modules/postgres-{}/native/bin", platform());
         let postgres = require_installed(&format!("{group}/postgres"))?;
         let programs = postgres.parent().context("a program is in a folder")?.to_owned();
@@ -65,33 +99,57 @@ impl PostgresServer {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
         give_away(folder.path())?;
         copy(&template(&programs)?, &folder.path().join("data"))?;
-        let server = Self { folder, programs, child: Mutex::default() };
-        server.restart()?;
-        Ok(server)
+        Ok(Self { folder, programs, port, child: Mutex::default() })
     }
 
     /// Starts the server again after [`kill`](Self::kill), and waits until it answers.
     pub fn restart(&self) -> Result<()> {
+        let deadline = Instant::now() + READY_TIMEOUT;
+        loop {
+            let earlier = self.log().len();
+            self.spawn()?;
+            let Err(error) = self.wait_until_ready(deadline) else { return Ok(()) };
+            let log = self.log().split_off(earlier);
+            // Processes of a killed server notice its end a moment later.
+            if !log.contains("still in use") || Instant::now() > deadline {
+                bail!("Postgres does not answer ({error:#}); its log:\n{log}");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn spawn(&self) -> Result<()> {
         let log = File::options().create(true).append(true).open(self.log_path())?;
-        let child = as_nobody(&self.programs.join("postgres"))
-            .arg("-D")
+        let mut command = as_nobody(&self.programs.join("postgres"));
+        // Without TCP, two servers on one machine never meet.
+        let doors = match self.port {
+            None => vec!["listen_addresses=".to_owned()],
+            Some(port) => vec![
+                "listen_addresses=127.0.0.1".to_owned(),
+                format!("port={port}"),
+                "ssl=on".to_owned(),
+                "ssl_cert_file=server.pem".to_owned(),
+                "ssl_key_file=server.key".to_owned(),
+            ],
+        };
+        for setting in doors {
+            command.args(["-c", &setting]);
+        }
+        let child = command
+            .args(["-c", "shared_buffers=16MB", "-c", "max_connections=60", "-D"])
             .arg(self.folder.path().join("data"))
             .arg("-k")
             .arg(self.folder.path())
-            // No TCP: two servers on one machine never meet.
-            .args(["-c", "listen_addresses=", "-c", "shared_buffers=16MB"])
-            .args(["-c", "max_connections=60"])
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()
             .context("cannot start Postgres")?;
         *self.child() = Some(child);
-        self.wait_until_ready()
+        Ok(())
     }
 
-    fn wait_until_ready(&self) -> Result<()> {
-        let deadline = Instant::now() + READY_TIMEOUT;
+    fn wait_until_ready(&self, deadline: Instant) -> Result<()> {
         loop {
             let Err(error) = self.query("postgres", "SELECT 1") else { return Ok(()) };
             let ended = match self.child().as_mut() {
@@ -99,11 +157,14 @@ impl PostgresServer {
                 None => bail!("Postgres does not run"),
             };
             if ended.is_some() || Instant::now() > deadline {
-                let log = fs::read_to_string(self.log_path()).unwrap_or_default();
-                bail!("Postgres does not answer ({error:#}); its log:\n{log}");
+                return Err(error);
             }
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
     /// Ends the server with `kill -9`, as a power failure of its machine would.
@@ -143,7 +204,11 @@ impl PostgresServer {
 
     /// Runs statements in a database and returns the rows of all of them.
     pub fn query(&self, database: &str, sql: &str) -> Result<Vec<Row>> {
-        postgres_query::query(&socket_path(self.socket_folder()), USER, database, sql)
+        let socket = match self.port {
+            None => socket_path(self.socket_folder()),
+            Some(port) => self.socket_folder().join(format!(".s.PGSQL.{port}")),
+        };
+        postgres_query::query(&socket, USER, database, sql)
     }
 
     /// Waits until a query returns this value in its only column.
@@ -180,6 +245,11 @@ pub fn address(folder: &Path, database: &str) -> String {
 /// Returns the path of the socket in its folder; clients know the name.
 pub fn socket_path(folder: &Path) -> PathBuf {
     folder.join(".s.PGSQL.5432")
+}
+
+/// Returns a file of the certificates that tests use.
+pub fn tls_fixture(file: &str) -> PathBuf {
+    programs::workspace_root().join("fixtures/postgres-tls").join(file)
 }
 
 /// Returns the data of a fresh server, which is made once.

@@ -1,6 +1,6 @@
 //! Stores for sessions, turns and events.
 //!
-//! - `sqlite`: in one file.
+//! - `sqlite`: in one file; `postgres`: in a database on a server.
 //! - `event_json`, `spec_json`, `content_json`, `outcome_json`, `values`: what every store writes
 //!   into its columns; `unreadable`: the error when it cannot be read back.
 //! - `spoken`: what the search keeps of a turn; `writer_owner`: in whose name a store writes.
@@ -8,6 +8,8 @@
 mod content_json;
 mod event_json;
 mod outcome_json;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod spec_json;
 mod spoken;
 mod sqlite;
@@ -15,4 +17,6 @@ mod unreadable;
 mod values;
 mod writer_owner;
 
+#[cfg(feature = "postgres")]
+pub use postgres::{AddressError, Machine, OpenPostgresError, PostgresAddress, PostgresStore};
 pub use sqlite::{OpenStoreError, SqliteStore};

@@ -8,3 +8,5 @@ mod files;
 mod home;
 mod processes;
 mod reading;
+#[cfg(unix)]
+mod real_postgres;

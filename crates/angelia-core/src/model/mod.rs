@@ -66,7 +66,7 @@ pub use schedule::{
     CronTrigger, MissedPolicy, Occurrence, OccurrenceStatus, OverlapPolicy, ScheduleRecord,
     ScheduleSummary, Trigger, TriggerError,
 };
-pub use search::{Excerpt, SearchMatch, SearchQuery, SearchTerms, Speaker};
+pub use search::{Excerpt, SearchMatch, SearchQuery, SearchTerms, Speaker, fold_text};
 pub use session::{
     ExternalName, LatestTurn, SessionRecord, SessionSource, SessionSummary, UnknownSource,
 };

@@ -35,6 +35,11 @@ impl SearchTerms {
         self.0.iter().map(|term| term.word.as_str())
     }
 
+    /// Returns the words in the form that [`fold_text`] gives to texts.
+    pub fn folded_words(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|term| term.folded.iter().collect())
+    }
+
     pub fn matches(&self, text: &str) -> bool {
         let mut folded = None;
         self.0.iter().all(|term| {
@@ -84,6 +89,12 @@ impl SearchTerm {
         let has_case = |char: char| fold_char(char) != char || !char.to_uppercase().eq([char]);
         Self { word: word.to_owned(), folded: fold(word), is_caseless: !word.chars().any(has_case) }
     }
+}
+
+/// Returns a text in lower case, as words are compared. A text that matches has all
+/// [folded words](SearchTerms::folded_words) in this form.
+pub fn fold_text(text: &str) -> String {
+    text.chars().map(fold_char).collect()
 }
 
 fn fold(text: &str) -> Vec<char> {
