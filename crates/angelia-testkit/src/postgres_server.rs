@@ -42,7 +42,42 @@ pub struct PostgresServer {
     programs: PathBuf,
     /// The port of a server that also listens on loopback, with TLS.
     port: Option<u16>,
-    child: Mutex<Option<Child>>,
+    child: Mutex<Option<ServerProcess>>,
+}
+
+/// The process of a server, and one that ends it when the process of the test is gone.
+#[derive(Debug)]
+struct ServerProcess {
+    server: Child,
+    /// It waits for the end of its input, which nobody writes to.
+    watcher: Child,
+}
+
+impl ServerProcess {
+    fn new(mut server: Child) -> Result<Self> {
+        let script = "read -r line; kill -QUIT \"$1\"";
+        let started = shell().args(["-c", script, "sh", &server.id().to_string()]).spawn();
+        match started {
+            Ok(watcher) => Ok(Self { server, watcher }),
+            Err(error) => {
+                server.kill()?;
+                server.wait()?;
+                Err(error).context("cannot start a shell")
+            }
+        }
+    }
+
+    /// Ends the server with a signal, and waits for it.
+    fn end(mut self, signal: Signal) -> io::Result<()> {
+        // First the watcher: the number of the process may be given to another one.
+        self.watcher.kill()?;
+        self.watcher.wait()?;
+        if let Some(pid) = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw) {
+            let _ended_already = rustix::process::kill_process(pid, signal);
+        }
+        // A killed postmaster that nobody reaps counts as running for the next one.
+        self.server.wait().map(drop)
+    }
 }
 
 static SHARED: Mutex<Weak<PostgresServer>> = Mutex::new(Weak::new());
@@ -114,6 +149,7 @@ impl PostgresServer {
             if !log.contains("still in use") || Instant::now() > deadline {
                 bail!("Postgres does not answer ({error:#}); its log:\n{log}");
             }
+            self.kill()?;
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -145,7 +181,7 @@ impl PostgresServer {
             .stderr(log)
             .spawn()
             .context("cannot start Postgres")?;
-        *self.child() = Some(child);
+        *self.child() = Some(ServerProcess::new(child)?);
         Ok(())
     }
 
@@ -153,7 +189,7 @@ impl PostgresServer {
         loop {
             let Err(error) = self.query("postgres", "SELECT 1") else { return Ok(()) };
             let ended = match self.child().as_mut() {
-                Some(child) => child.try_wait()?,
+                Some(process) => process.server.try_wait()?,
                 None => bail!("Postgres does not run"),
             };
             if ended.is_some() || Instant::now() > deadline {
@@ -169,15 +205,13 @@ impl PostgresServer {
 
     /// Ends the server with `kill -9`, as a power failure of its machine would.
     pub fn kill(&self) -> Result<()> {
-        if let Some(mut child) = self.child().take() {
-            child.kill()?;
-            // A killed postmaster that nobody reaps counts as running for the next one.
-            child.wait()?;
+        if let Some(process) = self.child().take() {
+            process.end(Signal::KILL)?;
         }
         Ok(())
     }
 
-    fn child(&self) -> std::sync::MutexGuard<'_, Option<Child>> {
+    fn child(&self) -> std::sync::MutexGuard<'_, Option<ServerProcess>> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -228,12 +262,10 @@ impl PostgresServer {
 
 impl Drop for PostgresServer {
     fn drop(&mut self) {
-        let Some(mut child) = self.child().take() else { return };
-        // Immediate shutdown: the data goes with the folder.
-        if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-            let _ended_already = rustix::process::kill_process(pid, Signal::QUIT);
+        if let Some(process) = self.child().take() {
+            // Immediate shutdown: the data goes with the folder.
+            let _ended_already = process.end(Signal::QUIT);
         }
-        let _reaped = child.wait();
     }
 }
 
@@ -289,6 +321,13 @@ fn as_nobody(program: &Path) -> Command {
     if is_root() {
         command.uid(NOBODY).gid(NOBODY);
     }
+    command
+}
+
+#[expect(clippy::disallowed_methods, reason = "the server must not outlive the test")]
+fn shell() -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.env_clear().stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 

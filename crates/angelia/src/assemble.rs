@@ -12,7 +12,6 @@ use angelia_backends::{
     owners::{OwnerLock, OwnerRegistry},
     paths::RealPaths,
     session_files::SessionFolders,
-    store::SqliteStore,
 };
 use angelia_core::{
     engine::{Engine, EngineLimits, EngineParts},
@@ -45,6 +44,7 @@ use crate::{
     live_agents,
     live_config::{ConfigSource, LiveConfig},
     profiles::ConfiguredProfiles,
+    record_place::RecordPlace,
 };
 
 /// How long leftover processes of a dead angelia may take to exit on their own.
@@ -109,6 +109,11 @@ impl App {
         }
     }
 
+    /// Returns where the record is.
+    pub(crate) fn record_place(&self) -> Result<RecordPlace, CommandError> {
+        RecordPlace::new(&self.environment, &self.home, &self.config)
+    }
+
     /// Returns a hash of the configuration's sources: the path of its file, and its variables.
     pub(crate) fn config_source_sha256(&self) -> String {
         self.config.source_sha256(&self.live_config.source().path())
@@ -148,33 +153,39 @@ impl HomeStore {
     /// Opens the store. `command` names this process to other processes that wait for one of its
     /// sessions.
     pub(crate) fn open(app: &App, command: &'static str) -> Result<Self, CommandError> {
-        Self::open_in(&app.home, command)
+        Self::open_in(&app.home, app.record_place()?, command)
     }
 
-    pub(crate) fn open_in(home: &Home, command: &'static str) -> Result<Self, CommandError> {
+    fn open_in(
+        home: &Home,
+        place: RecordPlace,
+        command: &'static str,
+    ) -> Result<Self, CommandError> {
         home.prepare()?;
         let owners = OwnerRegistry::new(home.owners_dir());
         let owner = Arc::new(owners.register(command).map_err(CommandError::internal)?);
-        let store = SqliteStore::open(&home.state_db(), Arc::clone(&owner))
-            .map_err(CommandError::internal)?;
-        Ok(Self { owner, store: Arc::new(store) })
+        let store = place.open(Arc::clone(&owner))?;
+        Ok(Self { owner, store })
     }
 
-    /// Opens the store for a command that reads, and only occasionally writes: see
-    /// [`SqliteStore::open_for_reading`].
+    /// Opens the store for a command that reads, and only occasionally writes.
     pub(crate) fn open_for_reading(
         app: &App,
         command: &'static str,
     ) -> Result<Arc<dyn Store>, CommandError> {
         app.home.prepare()?;
         let owners = OwnerRegistry::new(app.home.owners_dir());
-        let store = SqliteStore::open_for_reading(&app.home.state_db(), &owners, command);
-        Ok(Arc::new(store.map_err(CommandError::internal)?))
+        app.record_place()?.open_for_reading(&owners, command)
     }
 
-    /// Adds a row to the audit log for an action that the owner took with a command. A failed write is only
-    /// reported, because the action cannot be undone.
-    pub(crate) async fn record_audit(home: &Home, action: AuditAction, subject: String) {
+    /// Adds a row to the audit log for an action that the owner took with a command. A failed write
+    /// is only reported, because the action cannot be undone.
+    pub(crate) async fn record_audit(
+        home: &Home,
+        place: Result<RecordPlace, CommandError>,
+        action: AuditAction,
+        subject: String,
+    ) {
         let entry = AuditEntry {
             at: Timestamp::now(),
             actor: AuditActor::Terminal,
@@ -182,7 +193,7 @@ impl HomeStore {
             subject: subject.into(),
         };
         let recorded = async {
-            let opened = Self::open_in(home, "show")?;
+            let opened = Self::open_in(home, place?, "show")?;
             opened.store.record_audit(entry).await?;
             opened.store.close().await;
             Ok::<_, CommandError>(())

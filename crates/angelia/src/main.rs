@@ -39,6 +39,7 @@ mod model_apis;
 mod platforms;
 mod profiles;
 mod program;
+mod record_place;
 mod records;
 mod resolve;
 mod snapshots;

@@ -100,7 +100,7 @@ async fn approve(app: &App, chats: &SqliteChats, code: &str) -> Result<Exit, Com
     };
     let who = format!("{}:{}", guest.platform, guest.id);
     let subject = format!("let in {who}");
-    HomeStore::record_audit(&app.home, AuditAction::Exposure, subject).await;
+    HomeStore::record_audit(&app.home, app.record_place(), AuditAction::Exposure, subject).await;
     print::line(&format!("{} ({who}) may talk now", guest.name))
 }
 
@@ -109,7 +109,13 @@ async fn revoke(app: &App, chats: &SqliteChats, who: &str) -> Result<Exit, Comma
         return Err(CommandError::usage(format!("`{who}` is not PLATFORM:ID")));
     };
     if chats.remove_guest(platform, id).await? {
-        HomeStore::record_audit(&app.home, AuditAction::Exposure, format!("shut out {who}")).await;
+        HomeStore::record_audit(
+            &app.home,
+            app.record_place(),
+            AuditAction::Exposure,
+            format!("shut out {who}"),
+        )
+        .await;
         return print::line(&format!("{who} may not talk any more"));
     }
     let is_listed =

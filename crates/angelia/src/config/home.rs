@@ -217,6 +217,18 @@ impl Home {
         }
     }
 
+    /// Returns the id of this machine in a record that is elsewhere, created on first use.
+    pub(crate) fn load_or_create_machine_id(&self) -> Result<String, HomeError> {
+        self.prepare()?;
+        let path = self.run_dir().join("machine");
+        let failed = |source| HomeError::Io { path: path.clone(), source };
+        if !path.try_exists().map_err(failed)? {
+            let id = Uuid::new_v4().simple().to_string();
+            owner_only::create_file(&path, id.as_bytes()).map_err(failed)?;
+        }
+        Ok(fs::read_to_string(&path).map_err(failed)?.trim().to_owned())
+    }
+
     /// Checks that a daemon can listen here. Everything else works with a path of any length.
     pub(crate) fn check_socket(&self) -> Result<(), HomeError> {
         if self.socket().as_os_str().len() > LONGEST_SOCKET {

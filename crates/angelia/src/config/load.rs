@@ -22,8 +22,8 @@ use super::{
     providers::settle_automatic_native,
     setting::{Setting as _, SettingsBlock as _, ValueCursor},
     types::{
-        BridgeProfile, BusSettings, ConfigFile, DesktopNotifications, ExecutorName, Hermes, Http,
-        LogSettings, McpServer, Mode, Profile, ProfileName, ServerName, Sessions,
+        BridgeProfile, BusSettings, ConfigFile, DesktopNotifications, ExecutorName, Fleet, Hermes,
+        Http, LogSettings, McpServer, Mode, Profile, ProfileName, ServerName, Sessions,
     },
 };
 
@@ -114,7 +114,15 @@ impl Config {
         problems.extend(self.check_reviews());
         problems.extend(self.check_providers(home));
         problems.extend(self.check_channels(home));
+        problems.extend(self.check_fleet());
         problems
+    }
+
+    /// A fleet is its record.
+    fn check_fleet(&self) -> Option<Problem> {
+        self.fleet().filter(|fleet| fleet.store.is_none())?;
+        let origin = &self.tree.get("fleet")?.origin;
+        Some(Problem::new(origin, "fleet", "names no database; set `store`"))
     }
 
     /// Merges every profile with the defaults that it inherits. The parts are valid, so the result
@@ -236,6 +244,11 @@ impl Config {
 
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.effective.sessions
+    }
+
+    /// Returns the block of a record on a server, if there is one.
+    pub(crate) const fn fleet(&self) -> Option<&Fleet> {
+        self.effective.fleet.as_ref()
     }
 
     pub(crate) const fn bus(&self) -> &BusSettings {

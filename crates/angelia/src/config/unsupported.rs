@@ -6,7 +6,9 @@ use super::{node::ValueOrigin, problem::Problem};
 
 /// The key's path (`*` stands for a name, `[]` for an item), and the feature it belongs to.
 const UNSUPPORTED_KEYS: &[(&str, &str)] = &[
-    ("fleet", "several machines"),
+    ("fleet.address", "several machines"),
+    ("fleet.bus", "several machines"),
+    ("fleet.lease", "several machines"),
     ("profiles.*.machine", "several machines"),
     ("profiles.*.labels", "several machines"),
 ];

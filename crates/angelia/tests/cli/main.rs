@@ -38,6 +38,7 @@ mod providers;
 mod quota;
 mod real_adopt;
 mod real_logins;
+mod real_postgres;
 mod rendering;
 mod restart;
 mod run_options;

@@ -4,7 +4,7 @@
 //! A job reads, decides and writes in one transaction. Its result is known before the commit is sent, so
 //! that a lost answer does not lose the result.
 
-use std::{cell::Cell, fmt};
+use std::{cell::Cell, fmt, time::Instant};
 
 use angelia_core::ports::{PendingCommit, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -205,6 +205,7 @@ enum Attempt {
 }
 
 async fn commit(link: &mut WriteLink, job: &mut dyn Job) -> Result<(), StoreError> {
+    let since = Instant::now();
     let mut in_doubt = None;
     let mut collisions = 0;
     loop {
@@ -223,8 +224,12 @@ async fn commit(link: &mut WriteLink, job: &mut dyn Job) -> Result<(), StoreErro
                 in_doubt = Some(attempt);
                 link.ledger.note_lost_answer(attempt);
                 link.drop_connection();
+                link.give_up_after(since)?;
             }
-            Attempt::Unsent => link.drop_connection(),
+            Attempt::Unsent => {
+                link.drop_connection();
+                link.give_up_after(since)?;
+            }
             Attempt::RolledBack(error) => {
                 let Some(connection) = link.connection() else { return Err(closed_error()) };
                 if connection.client().batch_execute("ROLLBACK").await.is_err() {

@@ -5,7 +5,12 @@
 //! others are sent again without it. Nobody is answered before the group is committed, because a
 //! refusal may depend on a job of the same group.
 
-use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::Pin,
+    task::Poll,
+    time::{Duration, Instant},
+};
 
 use angelia_core::ports::{PendingCommit, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -219,6 +224,7 @@ async fn commit(
     group: &mut Vec<GroupJob>,
     refused: &mut Vec<(GroupJob, StoreError)>,
 ) -> Result<(), StoreError> {
+    let since = Instant::now();
     let mut in_doubt = None;
     let mut collisions = 0;
     while !group.is_empty() {
@@ -240,8 +246,12 @@ async fn commit(
                 in_doubt = Some(attempt);
                 link.ledger.note_lost_answer(attempt);
                 link.drop_connection();
+                link.give_up_after(since)?;
             }
-            Sent::Unsent => link.drop_connection(),
+            Sent::Unsent => {
+                link.drop_connection();
+                link.give_up_after(since)?;
+            }
             Sent::RolledBack { error, .. }
                 if error.trouble() == Trouble::Collision && collisions < MAX_COLLISIONS =>
             {

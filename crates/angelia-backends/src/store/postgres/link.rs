@@ -148,6 +148,18 @@ impl WriteLink {
         settled.map_err(|CommitsLost| self.context.commits_lost().into())
     }
 
+    /// Gives up on work that loses one connection after the other, and began at `since`.
+    pub(super) fn give_up_after(&self, since: Instant) -> Result<(), StoreError> {
+        if since.elapsed() < 2 * PATIENCE {
+            return Ok(());
+        }
+        let message = format!(
+            "the connection to {} is lost again and again; the log of the server says why",
+            self.context.address
+        );
+        Err(StoreError::Failed { message })
+    }
+
     /// Explains why the owner's row could not be entered.
     pub(super) async fn explain_fence(&self) -> StoreError {
         let (Some(connection), Some(owner)) = (self.connection(), self.context.owner.get()) else {

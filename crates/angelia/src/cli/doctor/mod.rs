@@ -23,9 +23,10 @@ use super::{
     view::View,
 };
 use crate::{
-    assemble::{App, StandaloneExecutors},
+    assemble::{App, HomeStore, StandaloneExecutors},
     bus::pid_file,
     client::DaemonClient,
+    record_place::RecordPlace,
     standalone_commands::standalone_commands,
 };
 
@@ -74,6 +75,7 @@ pub(crate) async fn run(app: &Arc<App>, args: &DoctorArgs) -> Result<Exit, Comma
     let about = format!("{}, home {}", env!("CARGO_PKG_VERSION"), app.home.dir().display());
     let mut findings = vec![Finding::new("angelia", FindingState::Good, about)];
     findings.extend(config_findings(app));
+    findings.extend(record_finding(app));
     findings.extend(daemon_findings(app).await);
     findings.extend(channel_findings(app).await);
     let executors = StandaloneExecutors::start(app, "doctor")?;
@@ -108,6 +110,23 @@ fn config_findings(app: &App) -> Vec<Finding> {
     let warnings =
         warnings.map(|text| Finding::new("config", FindingState::Good, text.to_string()));
     std::iter::once(state).chain(warnings).collect()
+}
+
+/// Returns whether the record can be opened, if it is on a server.
+fn record_finding(app: &App) -> Option<Finding> {
+    app.config.fleet()?;
+    // An agent's process does not have the password.
+    ensure_owner_works_alone(&app.environment).ok()?;
+    let place = match app.record_place() {
+        Ok(place) => place,
+        Err(error) => return Some(Finding::new("record", FindingState::Bad, error.to_string())),
+    };
+    let RecordPlace::Database { address, machine } = &place else { return None };
+    let found = format!("{address}, as machine `{}`", machine.name);
+    Some(match HomeStore::open_for_reading(app, "doctor") {
+        Ok(_opened) => Finding::new("record", FindingState::Good, found),
+        Err(error) => Finding::new("record", FindingState::Bad, error.to_string()),
+    })
 }
 
 /// Returns what the chat platforms report about the configured channels.

@@ -16,7 +16,7 @@ use crate::config::{
     show::{format_flow, to_tree},
     types::{
         BridgeProfile, BusSettings, ChannelFields, ChatFields, CompactionFields, ConfigFile,
-        EntraFields, Hermes, HookFields, Http, KeyFields, Limits, LogSettings, ModelFields,
+        EntraFields, Fleet, Hermes, HookFields, Http, KeyFields, Limits, LogSettings, ModelFields,
         ModelPrice, OAuthFields, Profile, ProviderFields, QuirkSettings, Sessions,
     },
 };
@@ -125,6 +125,10 @@ const HOOKS_IN: &str = "\
 [Webhooks](webhooks.md) that begin turns, by the name in their path.
 ";
 
+const FLEET: &str = "\
+The record in a Postgres database: [A record on a server](fleet.md). One machine uses a database at a time.
+";
+
 const PRICES: &str = "\
 Prices of models, by their ids, in US dollars per million tokens, for agents that report no cost (Codex
 and `native`, there also by `PROVIDER/MODEL`). These prices override the built-in ones.
@@ -205,6 +209,8 @@ fn document() -> String {
     keys(&mut text, &ChatFields::fields(), &to_tree(&ChatFields::default()));
     section(&mut text, "`hooks_in`", HOOKS_IN);
     keys(&mut text, &HookFields::fields(), &to_tree(&HookFields::default()));
+    section(&mut text, "`fleet`", FLEET);
+    keys(&mut text, &Fleet::fields(), &to_tree(&Fleet::default()));
     section(&mut text, "`prices`", PRICES);
     keys(&mut text, &ModelPrice::fields(), &to_tree(&ModelPrice::default()));
     section(&mut text, "`mcp_servers`", MCP_SERVERS);

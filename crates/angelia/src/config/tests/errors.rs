@@ -89,14 +89,40 @@ profiles:
   default:
     machine: desk
     labels: [gpu]
-fleet: {}
+fleet: {store: \"postgres://angelia@localhost/angelia\", address: \"10.0.0.7:4377\", bus: store, lease: 30s}
 ";
     insta::assert_snapshot!(load_error(text), @"
     the configuration is not valid:
       config.yaml:3: `profiles.default.machine` is not available in this version yet (several machines); remove it
       config.yaml:4: `profiles.default.labels` is not available in this version yet (several machines); remove it
-      config.yaml:5: `fleet` is not available in this version yet (several machines); remove it
+      config.yaml:5: `fleet.address` is not available in this version yet (several machines); remove it
+      config.yaml:5: `fleet.bus` is not available in this version yet (several machines); remove it
+      config.yaml:5: `fleet.lease` is not available in this version yet (several machines); remove it
     correct it, then try `angelia config check`
+    ");
+}
+
+#[test]
+fn a_fleet_needs_an_address_without_a_password() {
+    let cases = [
+        "fleet: {}",
+        "fleet: {machine: desk}",
+        "fleet: {store: 'mysql://angelia@localhost/angelia'}",
+        "fleet: {store: 'postgres://angelia:hunter2@localhost/angelia'}",
+        "fleet: {store: 'postgres://angelia@db.example/angelia?sslmode=require'}",
+        "fleet: {store: 'postgres://angelia@localhost/angelia', machine: a desk}",
+    ];
+    let said: Vec<String> =
+        cases.iter().map(|text| first_problem(&load_error(text)).to_owned()).collect();
+    let said = said.join("\n");
+    assert!(!said.contains("hunter2"), "{said}");
+    insta::assert_snapshot!(said, @"
+    config.yaml:1: `fleet` names no database; set `store`
+    config.yaml:1: `fleet` names no database; set `store`
+    config.yaml:1: `fleet.store` must begin with postgres://
+    config.yaml:1: `fleet.store` has a password in it; take it out, and set ANGELIA_STORE_PASSWORD or PGPASSFILE
+    config.yaml:1: `fleet.store` has sslmode=require, which anybody in between can read or change; use verify-full, or disable on a network that you trust
+    config.yaml:1: `fleet.machine` expects a name of letters, digits, `_`, `-` and `.`, not `a desk`
     ");
 }
 

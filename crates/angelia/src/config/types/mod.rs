@@ -5,6 +5,7 @@ mod bridge;
 mod bus;
 mod channels;
 mod choices;
+mod fleet;
 mod hooks_in;
 mod http;
 mod mcp;
@@ -32,6 +33,7 @@ pub(crate) use choices::{
     Billing, DesktopNotifications, ExecutorName, HermesSocket, Mode, Permission, Reasoning,
     SandboxChoice, SummaryFailure, Trust,
 };
+pub(crate) use fleet::Fleet;
 pub(crate) use hooks_in::{HookFields, HookName, TemplateText};
 pub(crate) use http::{ApiKey, Http, KeyFields, KeyHash, KeyProfiles, ModelId, is_key_name};
 pub(crate) use mcp::{McpServer, ServerName};
@@ -87,6 +89,8 @@ settings! {
         channels: BTreeMap<ChannelName, ChannelFields> = BTreeMap::new(),
         /// Webhooks that start turns, by the name in their path.
         hooks_in: BTreeMap<HookName, HookFields> = BTreeMap::new(),
+        /// The record on a server, for a record that outlives this machine: a Postgres database.
+        fleet: Option<Fleet> = None,
         /// Prices of models, by id, for agents that report no cost (Codex and `native`); they
         /// override the built-in prices.
         prices: BTreeMap<ModelId, ModelPrice> = BTreeMap::new(),

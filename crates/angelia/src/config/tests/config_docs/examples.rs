@@ -1,7 +1,7 @@
 //! An example for each block of the reference. A test loads them all.
 
 /// The title of a section, and its example.
-pub(super) const EXAMPLES: [(&str, &str); 14] = [
+pub(super) const EXAMPLES: [(&str, &str); 15] = [
     (
         "Top level",
         "\
@@ -127,6 +127,14 @@ prices:
     input: 1.25
     cache_read: 0.125
     output: 10
+",
+    ),
+    (
+        "`fleet`",
+        "\
+fleet:
+  store: postgres://angelia@db.example.org/angelia
+  machine: desk
 ",
     ),
     (
