@@ -44,7 +44,7 @@ use crate::{
     live_agents,
     live_config::{ConfigSource, LiveConfig},
     profiles::ConfiguredProfiles,
-    record_place::RecordPlace,
+    record_location::RecordLocation,
 };
 
 /// How long leftover processes of a dead angelia may take to exit on their own.
@@ -110,8 +110,8 @@ impl App {
     }
 
     /// Returns where the record is.
-    pub(crate) fn record_place(&self) -> Result<RecordPlace, CommandError> {
-        RecordPlace::new(&self.environment, &self.home, &self.config)
+    pub(crate) fn record_location(&self) -> Result<RecordLocation, CommandError> {
+        RecordLocation::new(&self.environment, &self.home, &self.config)
     }
 
     /// Returns a hash of the configuration's sources: the path of its file, and its variables.
@@ -153,12 +153,12 @@ impl HomeStore {
     /// Opens the store. `command` names this process to other processes that wait for one of its
     /// sessions.
     pub(crate) fn open(app: &App, command: &'static str) -> Result<Self, CommandError> {
-        Self::open_in(&app.home, app.record_place()?, command)
+        Self::open_in(&app.home, app.record_location()?, command)
     }
 
     fn open_in(
         home: &Home,
-        place: RecordPlace,
+        place: RecordLocation,
         command: &'static str,
     ) -> Result<Self, CommandError> {
         home.prepare()?;
@@ -175,14 +175,14 @@ impl HomeStore {
     ) -> Result<Arc<dyn Store>, CommandError> {
         app.home.prepare()?;
         let owners = OwnerRegistry::new(app.home.owners_dir());
-        app.record_place()?.open_for_reading(&owners, command)
+        app.record_location()?.open_for_reading(&owners, command)
     }
 
     /// Adds a row to the audit log for an action that the owner took with a command. A failed write
     /// is only reported, because the action cannot be undone.
     pub(crate) async fn record_audit(
         home: &Home,
-        place: Result<RecordPlace, CommandError>,
+        place: Result<RecordLocation, CommandError>,
         action: AuditAction,
         subject: String,
     ) {

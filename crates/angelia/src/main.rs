@@ -39,7 +39,7 @@ mod model_apis;
 mod platforms;
 mod profiles;
 mod program;
-mod record_place;
+mod record_location;
 mod records;
 mod resolve;
 mod snapshots;

@@ -100,7 +100,7 @@ async fn approve(app: &App, chats: &SqliteChats, code: &str) -> Result<Exit, Com
     };
     let who = format!("{}:{}", guest.platform, guest.id);
     let subject = format!("let in {who}");
-    HomeStore::record_audit(&app.home, app.record_place(), AuditAction::Exposure, subject).await;
+    HomeStore::record_audit(&app.home, app.record_location(), AuditAction::Exposure, subject).await;
     print::line(&format!("{} ({who}) may talk now", guest.name))
 }
 
@@ -111,7 +111,7 @@ async fn revoke(app: &App, chats: &SqliteChats, who: &str) -> Result<Exit, Comma
     if chats.remove_guest(platform, id).await? {
         HomeStore::record_audit(
             &app.home,
-            app.record_place(),
+            app.record_location(),
             AuditAction::Exposure,
             format!("shut out {who}"),
         )

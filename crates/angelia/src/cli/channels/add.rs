@@ -114,7 +114,7 @@ pub(super) async fn run(
         .map_err(|error| CommandError::new(Exit::Config, error.to_string()).with_hint(&*hint))?;
     file.write(&changed, |config: &Config| is_set_up(config, platform.name), &hint)?;
     let subject = format!("added the channel {}", platform.name);
-    HomeStore::record_audit(&app.home, app.record_place(), AuditAction::Configuration, subject)
+    HomeStore::record_audit(&app.home, app.record_location(), AuditAction::Configuration, subject)
         .await;
     let who = if owner.name.is_empty() {
         owner.id.to_string()

@@ -161,7 +161,7 @@ async fn remove(app: &App, file: Option<&Path>, name: &str) -> Result<Exit, Comm
     let is_gone = |config: &Config| !is_set_up(config, name);
     file.write(&changed, is_gone, hint)?;
     let subject = format!("removed the channel {name}");
-    HomeStore::record_audit(&app.home, app.record_place(), AuditAction::Configuration, subject)
+    HomeStore::record_audit(&app.home, app.record_location(), AuditAction::Configuration, subject)
         .await;
     print::line(&format!("removed {name}; {RESTART_NOTE}"))
 }

@@ -94,8 +94,13 @@ async fn record_change(
 ) {
     if !dry_run && changed.old != changed.new {
         let subject = format!("{done} in {}", home.config_path().display());
-        HomeStore::record_audit(&app.home, app.record_place(), AuditAction::Configuration, subject)
-            .await;
+        HomeStore::record_audit(
+            &app.home,
+            app.record_location(),
+            AuditAction::Configuration,
+            subject,
+        )
+        .await;
     }
 }
 

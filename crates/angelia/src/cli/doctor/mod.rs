@@ -26,7 +26,7 @@ use crate::{
     assemble::{App, HomeStore, StandaloneExecutors},
     bus::pid_file,
     client::DaemonClient,
-    record_place::RecordPlace,
+    record_location::RecordLocation,
     standalone_commands::standalone_commands,
 };
 
@@ -117,11 +117,11 @@ fn record_finding(app: &App) -> Option<Finding> {
     app.config.fleet()?;
     // An agent's process does not have the password.
     ensure_owner_works_alone(&app.environment).ok()?;
-    let place = match app.record_place() {
+    let place = match app.record_location() {
         Ok(place) => place,
         Err(error) => return Some(Finding::new("record", FindingState::Bad, error.to_string())),
     };
-    let RecordPlace::Database { address, machine } = &place else { return None };
+    let RecordLocation::Database { address, machine } = &place else { return None };
     let found = format!("{address}, as machine `{}`", machine.name);
     Some(match HomeStore::open_for_reading(app, "doctor") {
         Ok(_opened) => Finding::new("record", FindingState::Good, found),

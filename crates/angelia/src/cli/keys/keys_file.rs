@@ -19,7 +19,7 @@ use crate::{
     config::{
         Config, Environment, Home, KeyFields, KeyHash, add_key, is_key_name, new_token, remove_key,
     },
-    record_place::RecordPlace,
+    record_location::RecordLocation,
 };
 
 /// The prefix of every key, by which people and scanners recognise it. 64 hexadecimal digits follow.
@@ -196,7 +196,7 @@ impl KeysFile<'_> {
                 let config = Config::load(self.environment, &self.home, self.explicit_path, &[]);
                 let place = config.map_err(CommandError::from);
                 let place = place
-                    .and_then(|config| RecordPlace::new(self.environment, &self.home, &config));
+                    .and_then(|config| RecordLocation::new(self.environment, &self.home, &config));
                 runtime.block_on(HomeStore::record_audit(&self.home, place, action, subject));
             }
             Err(error) => print::note(&format!("this is missing from the audit log: {error}")),

@@ -20,12 +20,12 @@ const PASSWORD_VARIABLE: &str = "ANGELIA_STORE_PASSWORD";
 const PASSFILE_VARIABLE: &str = "PGPASSFILE";
 
 #[derive(Clone, Debug)]
-pub(crate) enum RecordPlace {
+pub(crate) enum RecordLocation {
     File(Arc<Path>),
     Database { address: Box<PostgresAddress>, machine: Machine },
 }
 
-impl RecordPlace {
+impl RecordLocation {
     pub(crate) fn new(
         environment: &Environment,
         home: &Home,
