@@ -18,5 +18,5 @@ mod values;
 mod writer_owner;
 
 #[cfg(feature = "postgres")]
-pub use postgres::{AddressError, Machine, OpenPostgresError, PostgresAddress, PostgresStore};
+pub use postgres::{Machine, OpenPostgresError, PostgresAddress, PostgresStore, StoreAddressError};
 pub use sqlite::{OpenStoreError, SqliteStore};

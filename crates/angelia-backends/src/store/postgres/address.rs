@@ -14,6 +14,8 @@ use tokio_postgres::{
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+const DEFAULT_PORT: u16 = 5432;
+
 /// How long a network may stay silent.
 const TCP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -27,11 +29,11 @@ pub struct PostgresAddress {
 
 #[derive(Debug, thiserror::Error)]
 #[error("the address of the database {problem}")]
-pub struct AddressError {
+pub struct StoreAddressError {
     problem: String,
 }
 
-impl AddressError {
+impl StoreAddressError {
     /// What is wrong with the address, for a message that names it.
     pub fn problem(&self) -> &str {
         &self.problem
@@ -59,7 +61,7 @@ impl PostgresAddress {
         text: &str,
         password: Option<&str>,
         passfile: Option<&Path>,
-    ) -> Result<Self, AddressError> {
+    ) -> Result<Self, StoreAddressError> {
         let (mut config, protection) = read(text)?;
         let shown = show(&config);
         if let Some(password) = password {
@@ -84,7 +86,7 @@ impl PostgresAddress {
     }
 
     /// Checks an address without opening anything: what a configuration may contain.
-    pub fn check(text: &str) -> Result<(), AddressError> {
+    pub fn check(text: &str) -> Result<(), StoreAddressError> {
         read(text).map(drop)
     }
 }
@@ -101,9 +103,9 @@ impl fmt::Debug for PostgresAddress {
     }
 }
 
-fn read(text: &str) -> Result<(Config, Protection), AddressError> {
+fn read(text: &str) -> Result<(Config, Protection), StoreAddressError> {
     if !text.starts_with("postgres://") && !text.starts_with("postgresql://") {
-        return Err(AddressError::new("must begin with postgres://"));
+        return Err(StoreAddressError::new("must begin with postgres://"));
     }
     let (address, query) = text.split_once('?').unwrap_or((text, ""));
     let (mut mode, mut roots, mut rest) = (None, None, Vec::new());
@@ -118,18 +120,20 @@ fn read(text: &str) -> Result<(Config, Protection), AddressError> {
         if rest.is_empty() { address.to_owned() } else { format!("{address}?{}", rest.join("&")) };
     // The error of the library may quote the address, and so a password in it.
     let config: Config = address.parse().map_err(|_quotes_it| {
-        AddressError::new("cannot be read; write postgres://USER@HOST/DATABASE")
+        StoreAddressError::new("cannot be read; write postgres://USER@HOST/DATABASE")
     })?;
     if config.get_password().is_some() {
-        return Err(AddressError::new(
+        return Err(StoreAddressError::new(
             "has a password in it; take it out, and set ANGELIA_STORE_PASSWORD or PGPASSFILE",
         ));
     }
     if config.get_dbname().is_none() {
-        return Err(AddressError::new("names no database; write postgres://USER@HOST/DATABASE"));
+        return Err(StoreAddressError::new(
+            "names no database; write postgres://USER@HOST/DATABASE",
+        ));
     }
     if config.get_hosts().is_empty() {
-        return Err(AddressError::new("names no host"));
+        return Err(StoreAddressError::new("names no host"));
     }
     let is_local = config.get_hosts().iter().all(is_local) && config.get_hostaddrs().is_empty();
     let protection = match mode.as_deref() {
@@ -137,7 +141,7 @@ fn read(text: &str) -> Result<(Config, Protection), AddressError> {
         None | Some("verify-full") => Protection::Verified { roots },
         Some("disable") => Protection::None,
         Some(other) => {
-            return Err(AddressError::new(format!(
+            return Err(StoreAddressError::new(format!(
                 "has sslmode={other}, which anybody in between can read or change; \
                  use verify-full, or disable on a network that you trust"
             )));
@@ -161,20 +165,21 @@ fn show(config: &Config) -> String {
         Host::Unix(path) => path.display().to_string(),
     });
     let hosts: Vec<_> = hosts.collect();
-    let ports: Vec<_> = config.get_ports().iter().map(|port| format!(":{port}")).collect();
+    let ports = config.get_ports().iter().filter(|port| **port != DEFAULT_PORT);
+    let ports: Vec<_> = ports.map(|port| format!(":{port}")).collect();
     let user = config.get_user().map(|user| format!("{user}@")).unwrap_or_default();
     let database = config.get_dbname().unwrap_or_default();
     format!("postgres://{user}{}{}/{database}", hosts.join(","), ports.join(","))
 }
 
-fn verified(roots: Option<&str>) -> Result<MakeRustlsConnect, AddressError> {
+fn verified(roots: Option<&str>) -> Result<MakeRustlsConnect, StoreAddressError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| AddressError::new(format!("cannot be used with TLS: {error}")))?;
+        .map_err(|error| StoreAddressError::new(format!("cannot be used with TLS: {error}")))?;
     let builder = match roots {
         None => builder.with_platform_verifier().map_err(|error| {
-            AddressError::new(format!(
+            StoreAddressError::new(format!(
                 "needs the certificates that this machine trusts, which cannot be read ({error}); \
                  name a file with sslrootcert=FILE"
             ))
@@ -184,9 +189,9 @@ fn verified(roots: Option<&str>) -> Result<MakeRustlsConnect, AddressError> {
     Ok(MakeRustlsConnect::new(builder.with_no_client_auth()))
 }
 
-fn read_roots(path: &Path) -> Result<RootCertStore, AddressError> {
+fn read_roots(path: &Path) -> Result<RootCertStore, StoreAddressError> {
     let failed = |why: &dyn fmt::Display| {
-        AddressError::new(format!("names the certificates {}: {why}", path.display()))
+        StoreAddressError::new(format!("names the certificates {}: {why}", path.display()))
     };
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))? {
@@ -200,9 +205,9 @@ fn read_roots(path: &Path) -> Result<RootCertStore, AddressError> {
 }
 
 /// Returns the password that a file in the form of libpq has for this server.
-fn find_password(path: &Path, config: &Config) -> Result<Option<String>, AddressError> {
+fn find_password(path: &Path, config: &Config) -> Result<Option<String>, StoreAddressError> {
     let failed = |why: &dyn fmt::Display| {
-        AddressError::new(format!("needs the password file {}: {why}", path.display()))
+        StoreAddressError::new(format!("needs the password file {}: {why}", path.display()))
     };
     check_private(path).map_err(|why| failed(&why))?;
     let text = fs::read_to_string(path).map_err(|error| failed(&error))?;
@@ -210,7 +215,7 @@ fn find_password(path: &Path, config: &Config) -> Result<Option<String>, Address
         Some(Host::Tcp(name)) => name.clone(),
         _ => "localhost".to_owned(),
     };
-    let port = config.get_ports().first().copied().unwrap_or(5432).to_string();
+    let port = config.get_ports().first().copied().unwrap_or(DEFAULT_PORT).to_string();
     let database = config.get_dbname().unwrap_or_default();
     let wanted = [&host, &port, database, config.get_user().unwrap_or_default()];
     let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::{Row, types::ToSql};
 
 use super::{
-    connection::{Connection, Parameters},
+    connection::{Parameters, PgConnection},
     error::{PgError, Trouble, closed_error},
     groups::Calls,
     ledger::LedgerColumn,
@@ -30,7 +30,7 @@ const MAX_COLLISIONS: u32 = 10;
 /// process may lock, then the owner's row ([`Transaction::enter`]), then rows of sessions and turns,
 /// which a group locks while it holds the owner's row.
 pub(super) struct Transaction<'a> {
-    pub(super) connection: &'a Connection,
+    pub(super) connection: &'a PgConnection,
     pub(super) owner: &'a RegisteredOwner,
     pub(super) machine: &'a Machine,
     enter_sql: &'static str,

@@ -23,7 +23,7 @@ const SETTINGS: &str = "SET search_path = angelia;
     SET client_min_messages = 'warning'";
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct PgConnection {
     client: Client,
     statements: Mutex<HashMap<String, Statement>>,
 }
@@ -41,7 +41,7 @@ impl From<tokio_postgres::Error> for ConnectError {
     }
 }
 
-impl Connection {
+impl PgConnection {
     /// Connects. The task that moves the bytes is one of `tasks` and ends with the connection.
     pub(super) async fn open(
         address: &PostgresAddress,

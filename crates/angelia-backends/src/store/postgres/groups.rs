@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::ToSql;
 
 use super::{
-    connection::Connection,
+    connection::PgConnection,
     error::{PgError, Trouble, closed_error},
     ledger::LedgerColumn,
     link::{PATIENCE, WriteLink},
@@ -308,7 +308,7 @@ async fn send(link: &WriteLink, group: &[GroupJob], attempt: i64) -> Sent {
 
 /// Prepares the statements of a group; most often they are prepared already.
 async fn prepare(
-    connection: &Connection,
+    connection: &PgConnection,
     enter: &str,
     group: &[GroupJob],
 ) -> Result<(), (Option<usize>, tokio_postgres::Error)> {
@@ -322,7 +322,7 @@ async fn prepare(
 }
 
 fn execution<'a>(
-    connection: &'a Connection,
+    connection: &'a PgConnection,
     sql: &str,
     values: Vec<&'a (dyn ToSql + Sync)>,
 ) -> Execution<'a> {

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 
 use super::{
     PostgresAddress,
-    connection::{ConnectError, Connection},
+    connection::{ConnectError, PgConnection},
     error::{self, PgError, Trouble, closed_error},
     ledger::{CommitsLost, Ledger, LedgerColumn},
     owner_row::{Machine, RegisteredOwner},
@@ -48,7 +48,7 @@ impl LinkContext {
     /// Makes this process an owner, once.
     pub(super) async fn register(
         &self,
-        connection: &Connection,
+        connection: &PgConnection,
     ) -> Result<&RegisteredOwner, PgError> {
         let register = || RegisteredOwner::register(connection, &self.writer_owner, &self.machine);
         let owner = self.owner.get_or_try_init(register).await?;
@@ -60,7 +60,7 @@ impl LinkContext {
 pub(super) struct WriteLink {
     pub(super) context: Rc<LinkContext>,
     pub(super) ledger: Ledger,
-    connection: Option<Connection>,
+    connection: Option<PgConnection>,
     /// Since when there has been no connection.
     down_since: Option<Instant>,
 }
@@ -69,13 +69,13 @@ impl WriteLink {
     pub(super) fn new(
         context: Rc<LinkContext>,
         column: LedgerColumn,
-        connection: Option<Connection>,
+        connection: Option<PgConnection>,
     ) -> Self {
         Self { context, ledger: Ledger::new(column), connection, down_since: None }
     }
 
     /// The connection, if there is one.
-    pub(super) fn connection(&self) -> Option<&Connection> {
+    pub(super) fn connection(&self) -> Option<&PgConnection> {
         self.connection.as_ref()
     }
 
@@ -121,7 +121,7 @@ impl WriteLink {
         let address = &self.context.address;
         let connection = match self.connection.take().filter(|one| !one.client().is_closed()) {
             Some(connection) => connection,
-            None => Connection::open(address, &self.context.tasks)
+            None => PgConnection::open(address, &self.context.tasks)
                 .await
                 .map_err(|error| LinkFailure::connecting(&error, address))?,
         };
@@ -189,7 +189,7 @@ impl LinkContext {
 }
 
 async fn read_column(
-    connection: &Connection,
+    connection: &PgConnection,
     column: LedgerColumn,
     owner: &str,
 ) -> Result<Option<(i64, bool)>, PgError> {

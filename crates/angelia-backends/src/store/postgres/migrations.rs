@@ -1,6 +1,6 @@
 //! Schema migrations, numbered and append-only: a released migration never changes.
 
-use super::{connection::Connection, owner_row::ADVISORY_LOCK};
+use super::{connection::PgConnection, owner_row::ADVISORY_LOCK};
 
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_initial.sql")];
 
@@ -22,7 +22,7 @@ impl From<tokio_postgres::Error> for MigrateError {
 }
 
 /// Brings the schema up to date. When several processes start at once, one of them does it.
-pub(super) async fn run(connection: &Connection) -> Result<(), MigrateError> {
+pub(super) async fn run(connection: &PgConnection) -> Result<(), MigrateError> {
     if check_version(connection).await? == latest_version() {
         return Ok(());
     }
@@ -33,7 +33,7 @@ pub(super) async fn run(connection: &Connection) -> Result<(), MigrateError> {
     done
 }
 
-async fn migrate(connection: &Connection) -> Result<(), MigrateError> {
+async fn migrate(connection: &PgConnection) -> Result<(), MigrateError> {
     connection.query("SELECT pg_advisory_xact_lock($1)", &[&ADVISORY_LOCK]).await?;
     let found = check_version(connection).await?;
     let client = connection.client();
@@ -55,7 +55,7 @@ async fn migrate(connection: &Connection) -> Result<(), MigrateError> {
 }
 
 /// Returns the version of the schema, which is 0 if there is none.
-async fn check_version(connection: &Connection) -> Result<i64, MigrateError> {
+async fn check_version(connection: &PgConnection) -> Result<i64, MigrateError> {
     // Not prepared: the table appears between two calls.
     let client = connection.client();
     let is_there = "SELECT to_regclass('angelia.schema_version') IS NOT NULL";

@@ -62,7 +62,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 
 pub use self::{
-    address::{AddressError, PostgresAddress},
+    address::{PostgresAddress, StoreAddressError},
     open::OpenPostgresError,
     owner_row::Machine,
 };

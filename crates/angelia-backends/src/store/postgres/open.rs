@@ -18,7 +18,7 @@ use tokio_postgres::error::SqlState;
 use super::{
     PostgresAddress,
     alone::{self, AloneInbox},
-    connection::{ConnectError, Connection},
+    connection::{ConnectError, PgConnection},
     error,
     groups::{self, GroupInbox},
     ledger::LedgerColumn,
@@ -149,7 +149,7 @@ async fn connect_readers(
     while let Some(reply) = requests.recv().await {
         let (address, tasks) = (context.address.clone(), context.tasks.clone());
         context.tasks.spawn(async move {
-            let connected = Connection::open(&address, &tasks).await;
+            let connected = PgConnection::open(&address, &tasks).await;
             let _nobody_waits = reply.send(connected);
         });
     }
@@ -157,7 +157,7 @@ async fn connect_readers(
 }
 
 /// Opens the first connection, and checks what the store relies on.
-async fn open(context: &LinkContext) -> Result<Connection, OpenPostgresError> {
+async fn open(context: &LinkContext) -> Result<PgConnection, OpenPostgresError> {
     let address = &context.address;
     let connection = connect(context).await?;
     let failed = |error: &tokio_postgres::Error| OpenPostgresError::Failed {
@@ -185,10 +185,10 @@ async fn open(context: &LinkContext) -> Result<Connection, OpenPostgresError> {
 }
 
 /// Connects. A server that is just starting is waited for; one that is not there is not.
-async fn connect(context: &LinkContext) -> Result<Connection, OpenPostgresError> {
+async fn connect(context: &LinkContext) -> Result<PgConnection, OpenPostgresError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let error = match Connection::open(&context.address, &context.tasks).await {
+        let error = match PgConnection::open(&context.address, &context.tasks).await {
             Ok(connection) => return Ok(connection),
             Err(error) => error,
         };

@@ -11,7 +11,7 @@ use angelia_core::{
 };
 use tokio_postgres::Row;
 
-use super::{connection::Connection, error::PgError};
+use super::{connection::PgConnection, error::PgError};
 use crate::{
     owners::{OwnerLock, OwnerRegistry},
     store::writer_owner::WriterOwner,
@@ -41,7 +41,7 @@ pub(super) const ADVISORY_LOCK: i64 = 0x416e_6765;
 impl RegisteredOwner {
     /// Takes the lock file and adds the row, unless another machine uses the database.
     pub(super) async fn register(
-        connection: &Connection,
+        connection: &PgConnection,
         owner: &WriterOwner,
         machine: &Machine,
     ) -> Result<Self, PgError> {
@@ -69,7 +69,7 @@ impl RegisteredOwner {
 }
 
 async fn add_row(
-    connection: &Connection,
+    connection: &PgConnection,
     lock: &OwnerLock,
     machine: &Machine,
 ) -> Result<(), PgError> {
@@ -115,7 +115,7 @@ async fn add_row(
 }
 
 /// Keeps the row of this process fresh while there is nothing to write.
-pub(super) async fn beat(connection: &Connection, owner: &str) -> Result<(), PgError> {
+pub(super) async fn beat(connection: &PgConnection, owner: &str) -> Result<(), PgError> {
     let sql = "UPDATE owners SET seen_at = clock_timestamp() WHERE id = $1 AND dead_at IS NULL";
     connection.execute(sql, &[&owner]).await.map(drop)
 }
@@ -123,7 +123,7 @@ pub(super) async fn beat(connection: &Connection, owner: &str) -> Result<(), PgE
 /// Marks an owner dead: its next write is refused. Waits for a write that is under way. An owner of
 /// another machine that has just been heard stays as it is.
 pub(super) async fn mark_dead(
-    connection: &Connection,
+    connection: &PgConnection,
     owner: &str,
     machine: &Machine,
 ) -> Result<(), PgError> {
@@ -184,7 +184,7 @@ impl OwnerState {
 impl StoredLease {
     /// Reads the lease of a session, and locks it if it will be changed.
     pub(super) async fn read(
-        connection: &Connection,
+        connection: &PgConnection,
         session: SessionId,
         is_locked: bool,
     ) -> Result<Self, PgError> {

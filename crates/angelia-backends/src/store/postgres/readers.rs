@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 
 use super::{
     PostgresAddress,
-    connection::{ConnectError, Connection, Parameters},
+    connection::{ConnectError, Parameters, PgConnection},
     error::{PgError, Trouble, closed_error},
     link::{self, PATIENCE},
 };
@@ -25,13 +25,13 @@ const MAX_READS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A request for a connection: the store's thread makes it, because its runtime moves the bytes.
-pub(super) type ConnectRequest = oneshot::Sender<Result<Connection, ConnectError>>;
+pub(super) type ConnectRequest = oneshot::Sender<Result<PgConnection, ConnectError>>;
 
 #[derive(Debug)]
 pub(super) struct Readers {
     address: PostgresAddress,
     permits: Semaphore,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<PgConnection>>,
     requests: mpsc::Sender<ConnectRequest>,
     is_abandoned: Arc<AtomicBool>,
 }
@@ -106,7 +106,7 @@ impl Readers {
         }
     }
 
-    async fn connection(&self) -> Result<Connection, ReadFailure> {
+    async fn connection(&self) -> Result<PgConnection, ReadFailure> {
         let idle = self.idle.lock().pop();
         if let Some(connection) = idle.filter(|connection| !connection.client().is_closed()) {
             return Ok(connection);

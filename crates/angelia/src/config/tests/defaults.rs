@@ -97,6 +97,7 @@ bus:
   dedupe_window: 2m
 channels: {}
 hooks_in: {}
+fleet: null
 prices: {}
 mcp_servers: {}
 ";
