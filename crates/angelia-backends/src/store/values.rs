@@ -6,12 +6,22 @@ use angelia_core::{
     model::{
         MessagePart, Role, SessionSpec, ToolChoice, Trigger, TurnOrigin, TurnState, first_words,
     },
-    ports::{RequestClaim, StoreError},
+    ports::{RecordKind, RequestClaim, StoreError},
 };
 use jiff::{Timestamp, tz::TimeZone};
 use uuid::Uuid;
 
 use super::unreadable::Unreadable;
+
+/// Returns the table of the records of a kind.
+pub(super) fn table_of(kind: RecordKind) -> &'static str {
+    match kind {
+        RecordKind::Session => "sessions",
+        RecordKind::Turn => "turns",
+        RecordKind::Approval => "approvals",
+        RecordKind::Schedule => "schedules",
+    }
+}
 
 pub(super) fn nanoseconds(time: Timestamp) -> i64 {
     let nanoseconds = time.as_nanosecond();

@@ -1,4 +1,4 @@
-//! Where the database is, and how it is reached: encrypted unless it is on this machine. Passwords come
+//! The address of the database. A connection is encrypted unless the server is on this machine. Passwords come
 //! from outside the configuration, and no message contains one.
 
 use std::{fmt, fs, net::IpAddr, path::Path, sync::Arc, time::Duration};
@@ -16,7 +16,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 const DEFAULT_PORT: u16 = 5432;
 
-/// How long a network may stay silent.
+/// The longest silence of a network before its connection counts as lost.
 const TCP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The address of a database, as the configuration has it, with its password.
@@ -34,7 +34,7 @@ pub struct StoreAddressError {
 }
 
 impl StoreAddressError {
-    /// What is wrong with the address, for a message that names it.
+    /// Returns the problem without its subject, for a message that names the address.
     pub fn problem(&self) -> &str {
         &self.problem
     }
@@ -44,7 +44,7 @@ impl StoreAddressError {
     }
 }
 
-/// How a connection is protected.
+/// The protection of a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Protection {
     /// Encrypted, and the server proves its name; by these certificates or by those of the system.

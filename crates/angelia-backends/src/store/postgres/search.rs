@@ -16,7 +16,7 @@ use super::{
     read::IS_LISTED,
     readers::Readers,
 };
-use crate::store::{event_json, spoken};
+use crate::store::{event_json, search_text};
 
 /// One step keeps few turns, because other jobs wait for it.
 const TURNS_PER_STEP: i64 = 16;
@@ -43,7 +43,8 @@ pub(super) async fn index_turns(db: &Transaction<'_>) -> Result<(), PgError> {
     for row in db.query(&sql, &[&TURNS_PER_STEP]).await? {
         let (turn, number) = (turn_id(&row, 0)?, row.try_get(1)?);
         if row.try_get(3)? {
-            insert(db, turn, number, Speaker::Person, &spoken::by_person(text(&row, 2)?)).await?;
+            insert(db, turn, number, Speaker::Person, &search_text::input_text(text(&row, 2)?))
+                .await?;
             insert(db, turn, number, Speaker::Agent, &said_by_agent(db, turn).await?).await?;
         }
         let done = "UPDATE turns SET is_indexed = true WHERE id = $1";
@@ -61,7 +62,7 @@ async fn said_by_agent(db: &Transaction<'_>, turn: TurnId) -> Result<String, PgE
         Ok::<EventKind, PgError>(event_json::decode(format, word(row, 1)?, text(row, 2)?))
     };
     let events: Vec<_> = rows.iter().map(event).collect::<Result<_, _>>()?;
-    Ok(spoken::by_agent(&events))
+    Ok(search_text::answer_text(&events))
 }
 
 async fn insert(
@@ -71,7 +72,7 @@ async fn insert(
     speaker: Speaker,
     said: &str,
 ) -> Result<(), PgError> {
-    let Some(said) = spoken::searchable(said) else {
+    let Some(said) = search_text::searchable(said) else {
         return Ok(());
     };
     let folded = fold_text(said);

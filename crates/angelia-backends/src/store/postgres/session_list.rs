@@ -14,6 +14,7 @@ use super::{
     read::{IS_LISTED, SESSION_COLUMNS, page_bound, session_record},
     readers::Readers,
 };
+use crate::store::values::table_of;
 
 type ReadResult<T> = Result<T, StoreError>;
 
@@ -174,13 +175,4 @@ pub(super) async fn neighbours(
          FROM unnest($1::uuid[]) WITH ORDINALITY AS n (id, place) ORDER BY n.place"
     );
     db.read(&sql, &[&ids], |row| Ok([row.try_get(0)?, row.try_get(1)?])).await
-}
-
-fn table_of(kind: RecordKind) -> &'static str {
-    match kind {
-        RecordKind::Session => "sessions",
-        RecordKind::Turn => "turns",
-        RecordKind::Approval => "approvals",
-        RecordKind::Schedule => "schedules",
-    }
 }

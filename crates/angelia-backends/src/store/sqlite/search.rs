@@ -15,7 +15,7 @@ use super::{
     read::{IS_LISTED, column_text, query_all},
     writer::Db,
 };
-use crate::store::spoken;
+use crate::store::search_text;
 
 /// One step indexes few turns, because it blocks all other writers.
 const TURNS_PER_STEP: i64 = 16;
@@ -76,7 +76,11 @@ pub(super) fn index_turns(db: &Db) -> Result<(), SqliteError> {
         WHERE t.is_indexed = 0 AND t.finished_seq IS NOT NULL ORDER BY t.number LIMIT ?1"
     );
     let turns = query_all(&db.connection, &sql, [TURNS_PER_STEP], |row| {
-        Ok((turn_id(row, 0)?, spoken::by_person(column_text(row, 1)?), row.get::<_, bool>(2)?))
+        Ok((
+            turn_id(row, 0)?,
+            search_text::input_text(column_text(row, 1)?),
+            row.get::<_, bool>(2)?,
+        ))
     })?;
     for (turn, input, is_listed) in turns {
         if is_listed {
@@ -96,11 +100,11 @@ fn said_by_agent(db: &Connection, turn: TurnId) -> Result<String, SqliteError> {
     let events = query_all(db, sql, [turn.as_uuid().as_bytes()], |row| {
         Ok(event_json::decode(row.get(0)?, column_text(row, 1)?, column_text(row, 2)?))
     })?;
-    Ok(spoken::by_agent(&events))
+    Ok(search_text::answer_text(&events))
 }
 
 fn insert_text(db: &Db, turn: TurnId, speaker: Speaker, text: &str) -> Result<(), SqliteError> {
-    let Some(text) = spoken::searchable(text) else {
+    let Some(text) = search_text::searchable(text) else {
         return Ok(());
     };
     db.connection

@@ -15,7 +15,7 @@ use super::{
     error::SqliteError,
     read::{IS_LISTED, SESSION_COLUMNS, column_text, page_bound, query_all, session_record},
 };
-use crate::store::unreadable::Unreadable;
+use crate::store::{unreadable::Unreadable, values::table_of};
 
 type ReadResult<T> = Result<T, SqliteError>;
 
@@ -207,13 +207,4 @@ pub(super) fn neighbours(
         found.push(bytes.map(|id| id.map(Uuid::from_bytes)));
     }
     Ok(found)
-}
-
-fn table_of(kind: RecordKind) -> &'static str {
-    match kind {
-        RecordKind::Session => "sessions",
-        RecordKind::Turn => "turns",
-        RecordKind::Approval => "approvals",
-        RecordKind::Schedule => "schedules",
-    }
 }

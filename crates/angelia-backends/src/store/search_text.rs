@@ -1,4 +1,4 @@
-//! What was said in a turn, as the search keeps it.
+//! The text of a turn that the search keeps.
 
 use angelia_core::model::{Content, EventKind, TextChannel};
 
@@ -8,7 +8,7 @@ use super::content_json;
 const MAX_TEXT_BYTES: usize = 256 << 10;
 
 /// Returns the text of an input; empty if the input cannot be read.
-pub(super) fn by_person(body: &str) -> String {
+pub(super) fn input_text(body: &str) -> String {
     let parts = content_json::decode(body).unwrap_or_default();
     let texts = parts.iter().filter_map(|part| match part {
         Content::Text(text) => Some(&**text),
@@ -19,7 +19,7 @@ pub(super) fn by_person(body: &str) -> String {
 
 /// Returns all text of the agent, including the text before the last tool call; if there is none,
 /// the text of the outcome.
-pub(super) fn by_agent(events: &[EventKind]) -> String {
+pub(super) fn answer_text(events: &[EventKind]) -> String {
     let mut said = String::new();
     for event in events {
         let text = match event {
